@@ -1,0 +1,1 @@
+"""One file per API, named as Kafka names it: the version notes, the request, the response."""

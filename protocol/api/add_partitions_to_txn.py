@@ -1,0 +1,52 @@
+"""AddPartitionsToTxn (key 24): enlist partitions in a transaction."""
+
+from odradek.protocol.schema import Message, Struct, array, boolean, int16, int32, int64, string
+
+
+class AddPartitionsToTxnTopic(Struct):
+    name: str = string()
+    partitions: list[int] = array(int32)
+
+
+class AddPartitionsToTxnRequest(Message, key=24, versions="0-5", flexible="3+"):
+    class Transaction(Struct):
+        transactional_id: str = string("4+")
+        producer_id: int = int64("4+")
+        producer_epoch: int = int16("4+")
+        verify_only: bool = boolean("4+", default=False)
+        topics: list[AddPartitionsToTxnTopic] = array(AddPartitionsToTxnTopic, "4+")
+
+    transactions: list[Transaction] = array(Transaction, "4+", default=[])
+    v3_and_below_transactional_id: str = string("0-3", default="")
+    v3_and_below_producer_id: int = int64("0-3", default=0)
+    v3_and_below_producer_epoch: int = int16("0-3", default=0)
+    v3_and_below_topics: list[AddPartitionsToTxnTopic] = array(
+        AddPartitionsToTxnTopic, "0-3", default=[]
+    )
+
+
+class AddPartitionsToTxnPartitionResult(Struct):
+    partition_index: int = int32()
+    partition_error_code: int = int16()
+
+
+class AddPartitionsToTxnTopicResult(Struct):
+    name: str = string()
+    results_by_partition: list[AddPartitionsToTxnPartitionResult] = array(
+        AddPartitionsToTxnPartitionResult
+    )
+
+
+class AddPartitionsToTxnResponse(Message, key=24, versions="0-5", flexible="3+"):
+    class TransactionResult(Struct):
+        transactional_id: str = string("4+")
+        topic_results: list[AddPartitionsToTxnTopicResult] = array(
+            AddPartitionsToTxnTopicResult, "4+"
+        )
+
+    throttle_time_ms: int = int32()
+    error_code: int = int16("4+", default=0, ignorable=True)
+    results_by_transaction: list[TransactionResult] = array(TransactionResult, "4+", default=[])
+    results_by_topic_v3_and_below: list[AddPartitionsToTxnTopicResult] = array(
+        AddPartitionsToTxnTopicResult, "0-3", default=[]
+    )

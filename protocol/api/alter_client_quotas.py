@@ -1,0 +1,35 @@
+"""AlterClientQuotas (key 49): change quotas."""
+
+from odradek.protocol.schema import Message, Struct, array, boolean, float64, int16, int32, string
+
+
+class AlterClientQuotasRequest(Message, key=49, versions="0-1", flexible="1+"):
+    class Entry(Struct):
+        class EntityPart(Struct):
+            entity_type: str = string()
+            entity_name: str | None = string(nullable="0+")
+
+        class Operation(Struct):
+            key: str = string()
+            value: float = float64()
+            remove: bool = boolean()
+
+        entity: list[EntityPart] = array(EntityPart)
+        ops: list[Operation] = array(Operation)
+
+    entries: list[Entry] = array(Entry)
+    validate_only: bool = boolean()
+
+
+class AlterClientQuotasResponse(Message, key=49, versions="0-1", flexible="1+"):
+    class Entry(Struct):
+        class EntityPart(Struct):
+            entity_type: str = string()
+            entity_name: str | None = string(nullable="0+")
+
+        error_code: int = int16()
+        error_message: str | None = string(nullable="0+")
+        entity: list[EntityPart] = array(EntityPart)
+
+    throttle_time_ms: int = int32()
+    entries: list[Entry] = array(Entry)

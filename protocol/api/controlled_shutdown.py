@@ -1,0 +1,17 @@
+"""ControlledShutdown (key 7): a broker asks the controller to move its leaders away."""
+
+from odradek.protocol.schema import Message, Struct, array, int16, int32, int64, string
+
+
+class ControlledShutdownRequest(Message, key=7, versions="0-3", flexible="3+"):
+    broker_id: int = int32()
+    broker_epoch: int = int64("2+", default=-1, ignorable=True)
+
+
+class ControlledShutdownResponse(Message, key=7, versions="0-3", flexible="3+"):
+    class RemainingPartition(Struct):
+        topic_name: str = string()
+        partition_index: int = int32()
+
+    error_code: int = int16()
+    remaining_partitions: list[RemainingPartition] = array(RemainingPartition)

@@ -1,0 +1,32 @@
+"""DescribeAcls (key 29): list ACLs."""
+
+from odradek.protocol.schema import Message, Struct, array, int8, int16, int32, string
+
+
+class DescribeAclsRequest(Message, key=29, versions="0-3", flexible="2+"):
+    resource_type_filter: int = int8()
+    resource_name_filter: str | None = string(nullable="0+")
+    pattern_type_filter: int = int8("1+", default=3)
+    principal_filter: str | None = string(nullable="0+")
+    host_filter: str | None = string(nullable="0+")
+    operation: int = int8()
+    permission_type: int = int8()
+
+
+class DescribeAclsResponse(Message, key=29, versions="0-3", flexible="2+"):
+    class Resource(Struct):
+        class Acl(Struct):
+            principal: str = string()
+            host: str = string()
+            operation: int = int8()
+            permission_type: int = int8()
+
+        resource_type: int = int8()
+        resource_name: str = string()
+        pattern_type: int = int8("1+", default=3)
+        acls: list[Acl] = array(Acl)
+
+    throttle_time_ms: int = int32()
+    error_code: int = int16()
+    error_message: str | None = string(nullable="0+")
+    resources: list[Resource] = array(Resource)

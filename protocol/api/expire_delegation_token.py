@@ -1,0 +1,14 @@
+"""ExpireDelegationToken (key 40): end a delegation token."""
+
+from odradek.protocol.schema import Message, byte_string, int16, int32, int64
+
+
+class ExpireDelegationTokenRequest(Message, key=40, versions="0-2", flexible="2+"):
+    hmac: bytes = byte_string()
+    expiry_time_period_ms: int = int64()
+
+
+class ExpireDelegationTokenResponse(Message, key=40, versions="0-2", flexible="2+"):
+    error_code: int = int16()
+    expiry_timestamp_ms: int = int64()
+    throttle_time_ms: int = int32()

@@ -1,0 +1,25 @@
+"""LeaveGroup (key 13): leave a group."""
+
+from odradek.protocol.schema import Message, Struct, array, int16, int32, string
+
+
+class LeaveGroupRequest(Message, key=13, versions="0-5", flexible="4+"):
+    class Member(Struct):
+        member_id: str = string("3+")
+        group_instance_id: str | None = string("3+", nullable="3+", default=None)
+        reason: str | None = string("5+", nullable="5+", default=None, ignorable=True)
+
+    group_id: str = string()
+    member_id: str = string("0-2", default="")
+    members: list[Member] = array(Member, "3+", default=[])
+
+
+class LeaveGroupResponse(Message, key=13, versions="0-5", flexible="4+"):
+    class Member(Struct):
+        member_id: str = string("3+")
+        group_instance_id: str | None = string("3+", nullable="3+")
+        error_code: int = int16("3+")
+
+    throttle_time_ms: int = int32("1+", default=0, ignorable=True)
+    error_code: int = int16()
+    members: list[Member] = array(Member, "3+", default=[])

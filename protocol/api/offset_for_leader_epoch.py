@@ -1,0 +1,32 @@
+"""OffsetForLeaderEpoch (key 23): where a leader epoch ended."""
+
+from odradek.protocol.schema import Message, Struct, array, int16, int32, int64, string
+
+
+class OffsetForLeaderEpochRequest(Message, key=23, versions="0-4", flexible="4+"):
+    class Topic(Struct):
+        class Partition(Struct):
+            partition: int = int32()
+            current_leader_epoch: int = int32("2+", default=-1, ignorable=True)
+            leader_epoch: int = int32()
+
+        topic: str = string()
+        partitions: list[Partition] = array(Partition)
+
+    replica_id: int = int32("3+", default=-2, ignorable=True)
+    topics: list[Topic] = array(Topic)
+
+
+class OffsetForLeaderEpochResponse(Message, key=23, versions="0-4", flexible="4+"):
+    class Topic(Struct):
+        class Partition(Struct):
+            error_code: int = int16()
+            partition: int = int32()
+            leader_epoch: int = int32("1+", default=-1, ignorable=True)
+            end_offset: int = int64(default=-1)
+
+        topic: str = string()
+        partitions: list[Partition] = array(Partition)
+
+    throttle_time_ms: int = int32("2+", default=0, ignorable=True)
+    topics: list[Topic] = array(Topic)

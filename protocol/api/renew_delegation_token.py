@@ -1,0 +1,14 @@
+"""RenewDelegationToken (key 39): extend a delegation token."""
+
+from odradek.protocol.schema import Message, byte_string, int16, int32, int64
+
+
+class RenewDelegationTokenRequest(Message, key=39, versions="0-2", flexible="2+"):
+    hmac: bytes = byte_string()
+    renew_period_ms: int = int64()
+
+
+class RenewDelegationTokenResponse(Message, key=39, versions="0-2", flexible="2+"):
+    error_code: int = int16()
+    expiry_timestamp_ms: int = int64()
+    throttle_time_ms: int = int32()

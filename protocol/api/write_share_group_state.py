@@ -1,0 +1,39 @@
+"""WriteShareGroupState (key 85): share state: write."""
+
+from odradek.protocol.schema import Message, Struct, array, int8, int16, int32, int64, string, uuid
+from odradek.protocol.types import Uuid
+
+
+class WriteShareGroupStateRequest(Message, key=85, versions="0", flexible="0+"):
+    class Topic(Struct):
+        class Partition(Struct):
+            class StateBatch(Struct):
+                first_offset: int = int64()
+                last_offset: int = int64()
+                delivery_state: int = int8()
+                delivery_count: int = int16()
+
+            partition: int = int32()
+            state_epoch: int = int32()
+            leader_epoch: int = int32()
+            start_offset: int = int64()
+            state_batches: list[StateBatch] = array(StateBatch)
+
+        topic_id: Uuid = uuid()
+        partitions: list[Partition] = array(Partition)
+
+    group_id: str = string()
+    topics: list[Topic] = array(Topic)
+
+
+class WriteShareGroupStateResponse(Message, key=85, versions="0", flexible="0+"):
+    class Topic(Struct):
+        class Partition(Struct):
+            partition: int = int32()
+            error_code: int = int16()
+            error_message: str | None = string(nullable="0+", default=None)
+
+        topic_id: Uuid = uuid()
+        partitions: list[Partition] = array(Partition)
+
+    results: list[Topic] = array(Topic)

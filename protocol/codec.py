@@ -1,0 +1,61 @@
+"""Encoding and decoding: the two entry points of the package.
+
+``decode`` is where hostile bytes arrive: whatever they are, they decode or raise ``DecodeError``.
+``encode`` is where our own mistakes surface: they raise ``EncodeError``, which names the field.
+"""
+
+from __future__ import annotations
+
+import struct
+from typing import Any, TypeVar
+
+from odradek.protocol.compiler import decoder, encoder
+from odradek.protocol.diagnosis import find_fault
+from odradek.protocol.errors import DecodeError, EncodeError
+from odradek.protocol.file_region import FileRegion
+from odradek.protocol.schema import Message
+
+Buffer = bytes | bytearray | memoryview
+#: What an encoded message consists of, in order.
+Part = Buffer | FileRegion
+
+M = TypeVar("M", bound=Message)
+
+
+def decode(message: type[M], version: int, frame: Buffer, position: int = 0) -> M:
+    """The message that takes up the whole of ``frame`` from ``position`` on.
+
+    Record data in it is a view of ``frame``; everything else is a copy.
+    """
+    body, end = decode_from(message, version, frame, position)
+    if end != len(frame):
+        raise DecodeError(f"{message.__name__} v{version}: {len(frame) - end} bytes left over")
+    return body
+
+
+def decode_from(message: type[M], version: int, frame: Buffer, position: int = 0) -> tuple[M, int]:
+    """The message at ``position``, and the position after it."""
+    try:
+        return decoder(message, version)(frame, position)
+    except (struct.error, IndexError, UnicodeDecodeError) as error:
+        raise DecodeError(f"{message.__name__} v{version}: {error}") from error
+    except DecodeError as error:
+        raise DecodeError(f"{message.__name__} v{version}: {error}") from None
+
+
+def encode(message: Message, version: int) -> list[Any]:
+    """The message as a list of parts: bytes, and record data or file regions as they were given."""
+    try:
+        return encoder(type(message), version)(message)
+    except (struct.error, TypeError, AttributeError, ValueError) as error:
+        fault = find_fault(message, version)
+        if fault is None:
+            raise
+        raise EncodeError(f"{type(message).__name__} v{version}: {fault}") from error
+    except EncodeError as error:
+        raise EncodeError(f"{type(message).__name__} v{version}: {error}") from None
+
+
+def encode_bytes(message: Message, version: int) -> bytes:
+    """The message in one piece; it must hold no file region."""
+    return b"".join(encode(message, version))

@@ -1,0 +1,58 @@
+"""Turns a declaration and a version into an encode and a decode function, on first use.
+
+Compiling takes a few milliseconds a function and there are over a thousand, so nothing is
+compiled before it is needed.  ``source_of`` shows what was written, for the curious.
+
+Owner: none; the caches only grow, by one entry for each message and version.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache
+from typing import Any
+
+from odradek.protocol.decoder_source import DecoderSource
+from odradek.protocol.encoder_source import EncoderSource
+from odradek.protocol.schema import Struct
+
+Decoder = Callable[[Any, int], tuple[Any, int]]
+Encoder = Callable[[Any], list[Any]]
+
+
+@cache
+def decoder(message: type[Struct], version: int) -> Decoder:
+    """``decode(buffer, position)`` gives the message and the position after it."""
+    check_version(message, version)
+    source = DecoderSource(message.__schema__, message, version)
+    function: Decoder = _compiled(source.text, source.names, "decode", message, version)
+    return function
+
+
+@cache
+def encoder(message: type[Struct], version: int) -> Encoder:
+    """``encode(message)`` gives the buffers that make it up."""
+    check_version(message, version)
+    source = EncoderSource(message.__schema__, message, version)
+    function: Encoder = _compiled(source.text, source.names, "encode", message, version)
+    return function
+
+
+def source_of(message: type[Struct], version: int) -> str:
+    """The Python text of both functions."""
+    schema = message.__schema__
+    sources = DecoderSource(schema, message, version), EncoderSource(schema, message, version)
+    return "\n\n".join(source.text for source in sources)
+
+
+def check_version(message: type[Struct], version: int) -> None:
+    schema = message.__schema__
+    if version not in schema.versions:
+        raise ValueError(f"{schema.name} has versions {schema.versions}, not {version}")
+
+
+def _compiled(
+    text: str, names: dict[str, Any], name: str, message: type[Struct], version: int
+) -> Any:
+    exec(compile(text, f"<{name} {message.__qualname__} v{version}>", "exec"), names)
+    return names[name]

@@ -1,0 +1,294 @@
+"""Writes the source of the function that encodes one message in one version.
+
+What follows each other and has a known width is written by one ``pack``: fields, the length
+prefix of the next variable field while it fits one byte, whole arrays of numbers, and the empty
+section of tags at the end of a struct:
+
+    def encode(o):
+        parts = []; add = parts.append
+        for o1 in o.partitions:
+            v1 = o1.replicas; n1 = len(v1)
+            if n1 < 127 and not o1.unknown_tags: add(pack_run_1[n1](o1.index, n1 + 1, *v1, 0))
+            else: ...                                   the same, piece by piece
+        return [join(parts)]
+
+The function trusts the types of what it is given; when that fails, ``diagnosis`` finds the field.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from struct import Struct as Layout
+from typing import Any
+
+from odradek.protocol import wire
+from odradek.protocol.decoder_source import holds_records
+from odradek.protocol.field import (
+    RECORDS,
+    STRING,
+    Array,
+    Field,
+    Nested,
+    Primitive,
+    Schema,
+    VariableLength,
+)
+from odradek.protocol.schema import Struct, absent_value
+
+RUNTIME: dict[str, Any] = {
+    "join": b"".join,
+    **{name: getattr(wire, name) for name in (
+        "uvarint", "string_length", "tag_section", "refuse_absent",
+    )},
+}  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """A part of a run: how it is packed together with others, and how it is written alone."""
+
+    code: str  # for struct; "{}" stands for a count
+    arguments: str
+    alone: str  # an expression for its bytes when the run cannot be packed as one
+    condition: str = ""  # under which it can be packed with the others
+    count: str = ""  # the variable that fills the "{}"
+
+
+class EncoderSource:
+    """The text of an encode function, and the names it uses."""
+
+    def __init__(self, schema: Schema, cls: type[Struct], version: int) -> None:
+        self.names: dict[str, Any] = dict(RUNTIME)
+        self._version = version
+        self._flexible = version in schema.flexible
+        self._lines: list[str] = []
+        self._functions: list[str] = []
+        self._depth = 1
+        self._run: list[Piece] = []
+        self._variables = 0
+        self._write_whole(cls, holds_records(cls))
+
+    @property
+    def text(self) -> str:
+        return "\n".join([*self._functions, *self._lines]) + "\n"
+
+    def _write_whole(self, cls: type[Struct], has_records: bool) -> None:
+        self._lines.append("def encode(o):")
+        self._write("parts = []; add = parts.append")
+        if has_records:
+            self._write("buffers = []")
+        self._write_struct(cls, "o", "")
+        self._end_run()
+        if has_records:
+            self._write("if parts: buffers.append(join(parts))")
+            self._write("return buffers")
+        else:
+            self._write("return [join(parts)]")
+
+    def _write(self, line: str) -> None:
+        self._lines.append("    " * self._depth + line)
+
+    def _constant(self, name: str, value: Any) -> str:
+        self.names[name] = value
+        return name
+
+    def _variable(self, expression: str) -> str:
+        self._variables += 1
+        self._write(f"v{self._variables} = {expression}")
+        return f"v{self._variables}"
+
+    # A struct: its fields in order, then its tags.
+
+    def _write_struct(self, cls: type[Struct], source: str, path: str) -> None:
+        tagged = []
+        for field in cls.__schema__.fields:
+            place = f"{path}.{field.name}" if path else field.name
+            if self._version not in field.versions:
+                self._write_absent(field, f"{source}.{field.name}", place)
+            elif field.tag is not None:
+                tagged.append((field, place))
+            else:
+                self._write_field(field, f"{source}.{field.name}", place)
+        if self._flexible:
+            self._write_tags(tagged, source, path)
+
+    def _write_absent(self, field: Field, source: str, path: str) -> None:
+        if not field.ignorable:
+            self._write(
+                f"if {self._differs(field, source, path)}: refuse_absent({path!r}, {self._version})"
+            )
+
+    def _differs(self, field: Field, source: str, path: str) -> str:
+        """An expression for: the field is not at its default."""
+        default = absent_value(field)
+        if default is None:
+            return f"{source} is not None"
+        if default == []:
+            return f"({source} or {source} is None)"
+        name = self._constant("default_" + path.replace(".", "_"), default)
+        if isinstance(default, Struct):
+            return f"({source} is not {name} and {source} != {name})"
+        return f"{source} != {name}"
+
+    def _write_field(self, field: Field, source: str, path: str) -> None:
+        nullable = self._version in field.nullable
+        match field.type:
+            case Primitive(code=code):
+                self._add_fixed("B" if code == "?" else code, source)
+            case VariableLength():
+                self._write_variable(field.type, source, nullable, field.compact)
+            case Array():
+                self._write_array(field.type, source, path, nullable)
+            case Nested(struct) if nullable:
+                self._write_nullable_struct(struct, source, path)
+            case Nested(struct):
+                self._write_struct(struct, self._variable(source), path)
+
+    def _write_nullable_struct(self, struct: type[Struct], source: str, path: str) -> None:
+        self._end_run()
+        value = self._variable(source)
+        self._write(f"if {value} is None: add(b'\\xff')")
+        self._write("else:")
+        self._depth += 1
+        self._add_fixed("b", "1")
+        self._write_struct(struct, value, path)
+        self._end_run()
+        self._depth -= 1
+
+    # Runs: pieces that one pack writes.
+
+    def _add_fixed(self, code: str, expression: str) -> None:
+        pack = self._constant("pack_" + code, Layout(">" + code).pack)
+        self._run.append(Piece(code, expression, f"{pack}({expression})"))
+
+    def _add_length(self, code: str, length: str, compact: bool, alone: str = "uvarint") -> None:
+        """A length or count; compact ones are one more than it, with zero for null."""
+        if compact:
+            self._run.append(Piece("B", length, f"{alone}({length})", f"{length} < 128"))
+        else:
+            self._add_fixed(code, length)
+
+    def _end_run(self) -> None:
+        if not self._run:
+            return
+        conditions = [piece.condition for piece in self._run if piece.condition]
+        packed = self._packed_run()
+        if conditions:
+            self._write(f"if {' and '.join(conditions)}: {packed}")
+            self._write("else: " + "; ".join(f"add({piece.alone})" for piece in self._run))
+        else:
+            self._write(packed)
+        self._run.clear()
+
+    def _packed_run(self) -> str:
+        codes = "".join(piece.code for piece in self._run)
+        arguments = ", ".join(piece.arguments for piece in self._run)
+        counts = [piece.count for piece in self._run if piece.count]
+        if counts:
+            table = self._constant(_as_name("pack_many_" + codes), wire.Packers(codes))
+            return f"add({table}[{', '.join(counts)}]({arguments}))"
+        if arguments == "0" and codes == "B":
+            return "add(b'\\0')"
+        pack = self._constant(_as_name("pack_" + codes), Layout(">" + codes).pack)
+        return f"add({pack}({arguments}))"
+
+    # Strings, bytes, records.
+
+    def _write_variable(
+        self, wire_type: VariableLength, source: str, nullable: bool, compact: bool
+    ) -> None:
+        compact = compact and self._flexible
+        is_string = wire_type is STRING
+        value = self._variable(source)
+        null_length = "0" if compact else "-1"
+        length = f"len({value}) + 1" if compact else f"len({value})"
+        if is_string and nullable:
+            self._write(f"if {value} is not None: {value} = {value}.encode()")
+        elif is_string:
+            self._write(f"{value} = {value}.encode()")
+        length = self._variable(
+            f"{null_length} if {value} is None else {length}" if nullable else length
+        )
+        self._add_length(
+            "h" if is_string else "i", length, compact, "string_length" if is_string else "uvarint"
+        )
+        self._end_run()
+        if wire_type is RECORDS:
+            self._write(f"if {value}: buffers += (join(parts), {value}); parts.clear()")
+        else:
+            self._write(f"if {value}: add({value})" if nullable else f"add({value})")
+
+    # Arrays.
+
+    def _write_array(self, array: Array, source: str, path: str, nullable: bool) -> None:
+        value = self._variable(source)
+        compact_length = f"len({value}) + 1" if self._flexible else f"len({value})"
+        null_length = "0" if self._flexible else "-1"
+        if nullable:
+            compact_length = f"{null_length} if {value} is None else {compact_length}"
+        length = self._variable(compact_length)
+        if nullable:
+            self._write(f"if {value} is None: {value} = ()")
+        self._add_length("i", length, self._flexible)
+        if isinstance(array.element, Primitive):
+            self._add_numbers(array.element, value)
+        else:
+            self._end_run()
+            self._write_elements(array.element, value, path)
+
+    def _add_numbers(self, element: Primitive, value: str) -> None:
+        count = self._variable(f"len({value})")
+        table = self._constant(f"pack_many_{element.code}", wire.Packers("{}" + element.code))
+        self._run.append(
+            Piece("{}" + element.code, f"*{value}", f"{table}[{count}](*{value})", count=count)
+        )
+
+    def _write_elements(
+        self, element: VariableLength | Array | Nested, value: str, path: str
+    ) -> None:
+        item = f"o{self._depth}"
+        self._write(f"for {item} in {value}:")
+        self._depth += 1
+        if isinstance(element, Nested):
+            self._write_struct(element.struct, item, path)
+            if self._lines[-1].endswith(":") and not self._run:
+                self._write("pass")
+        else:
+            assert isinstance(element, VariableLength), "no API has an array of arrays"
+            self._write_variable(element, item, False, True)
+        self._end_run()
+        self._depth -= 1
+
+    # Tags.  The section is nearly always empty: then it is one zero at the end of a run.
+
+    def _write_tags(self, tagged: list[tuple[Field, str]], source: str, path: str) -> None:
+        differing = [self._differs(field, f"{source}.{field.name}", p) for field, p in tagged]
+        has_tags = " or ".join([f"{source}.unknown_tags", *differing])
+        if not tagged:
+            self._run.append(
+                Piece("B", "0", f"tag_section(list({source}.unknown_tags))", f"not {has_tags}")
+            )
+            return
+        function = "tags_of_" + (path.replace(".", "_") or "message")
+        self._run.append(Piece("B", "0", f"{function}({source})", f"not ({has_tags})"))
+        state = self._lines, self._depth, self._run
+        self._lines, self._depth, self._run = [f"def {function}(o):"], 1, []
+        self._write_tag_writer(tagged)
+        self._functions += self._lines
+        self._lines, self._depth, self._run = state
+
+    def _write_tag_writer(self, tagged: list[tuple[Field, str]]) -> None:
+        self._write("fields = list(o.unknown_tags)")
+        for field, path in tagged:
+            self._write(f"if {self._differs(field, f'o.{field.name}', path)}:")
+            self._depth += 1
+            self._write("parts = []; add = parts.append")
+            self._write_field(field, f"o.{field.name}", path)
+            self._end_run()
+            self._write(f"fields.append(({field.tag}, join(parts)))")
+            self._depth -= 1
+        self._write("return tag_section(fields)")
+
+
+def _as_name(codes: str) -> str:
+    return codes.replace("{}", "N").replace("?", "t")

@@ -1,0 +1,40 @@
+"""Keys and values in ``__consumer_offsets``: committed offsets and classic groups."""
+
+from odradek.protocol.schema import Message, Struct, array, byte_string, int32, int64, string
+
+
+class OffsetCommitKey(Message, versions="0-1"):
+    group: str = string("0-1")
+    topic: str = string("0-1")
+    partition: int = int32("0-1")
+
+
+class OffsetCommitValue(Message, versions="0-4", flexible="4+"):
+    offset: int = int64()
+    leader_epoch: int = int32("3+", default=-1, ignorable=True)
+    metadata: str = string()
+    commit_timestamp: int = int64()
+    expire_timestamp: int = int64("1", default=-1, ignorable=True)
+
+
+class GroupMetadataKey(Message, versions="2"):
+    group: str = string("2")
+
+
+class GroupMetadataValue(Message, versions="0-4", flexible="4+"):
+    class MemberMetadata(Struct):
+        member_id: str = string()
+        group_instance_id: str | None = string("3+", nullable="3+", default=None, ignorable=True)
+        client_id: str = string()
+        client_host: str = string()
+        rebalance_timeout: int = int32("1+", default=-1, ignorable=True)
+        session_timeout: int = int32()
+        subscription: bytes = byte_string()
+        assignment: bytes = byte_string()
+
+    protocol_type: str = string()
+    generation: int = int32()
+    protocol: str | None = string(nullable="0+")
+    leader: str | None = string(nullable="0+")
+    current_state_timestamp: int = int64("2+", default=-1, ignorable=True)
+    members: list[MemberMetadata] = array(MemberMetadata)

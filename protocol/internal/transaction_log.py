@@ -1,0 +1,24 @@
+"""Keys and values in ``__transaction_state``."""
+
+from odradek.protocol.schema import Message, Struct, array, int8, int16, int32, int64, string
+
+
+class TransactionLogKey(Message, versions="0"):
+    transactional_id: str = string("0")
+
+
+class TransactionLogValue(Message, versions="0-1", flexible="1+"):
+    class TopicPartitions(Struct):
+        topic: str = string()
+        partition_ids: list[int] = array(int32)
+
+    producer_id: int = int64()
+    previous_producer_id: int = int64("1+", tag=0, default=-1)
+    next_producer_id: int = int64("1+", tag=1, default=-1)
+    producer_epoch: int = int16()
+    transaction_timeout_ms: int = int32()
+    transaction_status: int = int8()
+    transaction_partitions: list[TopicPartitions] | None = array(TopicPartitions, nullable="0+")
+    transaction_last_update_timestamp_ms: int = int64()
+    transaction_start_timestamp_ms: int = int64()
+    client_transaction_version: int = int16("1+", tag=2, default=0)

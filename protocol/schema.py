@@ -1,0 +1,327 @@
+"""The language in which messages are declared.
+
+    class HeartbeatResponse(Message, key=12, versions="0-4", flexible="4+"):
+        throttle_time_ms: int = int32("1+", default=0, ignorable=True)
+        error_code: int = int16()
+
+A field's specifier names its wire type and, first of all, the versions in which it travels; the
+order in the class is the order on the wire.  Where a field does not travel it holds its default.
+``flexible`` names the versions with compact lengths and a section of tagged fields at the end of
+every struct.  The classes have slots and nothing else: ``compiler`` turns a declaration and a
+version into functions.
+
+Owner: none; declarations are made at import and never change.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache
+from typing import Any, ClassVar, dataclass_transform
+
+from odradek.protocol.field import (
+    BOOL,
+    BYTES,
+    FLOAT64,
+    INT8,
+    INT16,
+    INT32,
+    INT64,
+    NO_VERSION,
+    RECORDS,
+    REQUIRED,
+    STRING,
+    UINT16,
+    UINT32,
+    UUID,
+    Array,
+    Field,
+    Nested,
+    Primitive,
+    Schema,
+    VariableLength,
+    Versions,
+)
+
+
+def int8(
+    versions: str = "0+",
+    *,
+    default: int = REQUIRED,
+    tag: int | None = None,
+    ignorable: bool = False,
+) -> Any:
+    return Field(INT8, Versions.parse(versions), default, tag=tag, ignorable=ignorable)
+
+
+def int16(
+    versions: str = "0+",
+    *,
+    default: int = REQUIRED,
+    tag: int | None = None,
+    ignorable: bool = False,
+) -> Any:
+    return Field(INT16, Versions.parse(versions), default, tag=tag, ignorable=ignorable)
+
+
+def uint16(versions: str = "0+", *, default: int = REQUIRED, ignorable: bool = False) -> Any:
+    return Field(UINT16, Versions.parse(versions), default, ignorable=ignorable)
+
+
+def int32(
+    versions: str = "0+",
+    *,
+    default: int = REQUIRED,
+    tag: int | None = None,
+    ignorable: bool = False,
+) -> Any:
+    return Field(INT32, Versions.parse(versions), default, tag=tag, ignorable=ignorable)
+
+
+def uint32(versions: str = "0+", *, default: int = REQUIRED, ignorable: bool = False) -> Any:
+    return Field(UINT32, Versions.parse(versions), default, ignorable=ignorable)
+
+
+def int64(
+    versions: str = "0+",
+    *,
+    default: int = REQUIRED,
+    tag: int | None = None,
+    ignorable: bool = False,
+) -> Any:
+    return Field(INT64, Versions.parse(versions), default, tag=tag, ignorable=ignorable)
+
+
+def float64(versions: str = "0+", *, default: float = REQUIRED, ignorable: bool = False) -> Any:
+    return Field(FLOAT64, Versions.parse(versions), default, ignorable=ignorable)
+
+
+def boolean(
+    versions: str = "0+",
+    *,
+    default: bool = REQUIRED,
+    tag: int | None = None,
+    ignorable: bool = False,
+) -> Any:
+    return Field(BOOL, Versions.parse(versions), default, tag=tag, ignorable=ignorable)
+
+
+def uuid(
+    versions: str = "0+",
+    *,
+    default: bytes = REQUIRED,
+    tag: int | None = None,
+    ignorable: bool = False,
+) -> Any:
+    return Field(UUID, Versions.parse(versions), default, tag=tag, ignorable=ignorable)
+
+
+def string(
+    versions: str = "0+",
+    *,
+    nullable: str = "none",
+    default: str | None = REQUIRED,
+    tag: int | None = None,
+    ignorable: bool = False,
+    compact: bool = True,
+) -> Any:
+    return Field(
+        STRING,
+        Versions.parse(versions),
+        default,
+        Versions.parse(nullable),
+        tag=tag,
+        ignorable=ignorable,
+        compact=compact,
+    )
+
+
+def byte_string(
+    versions: str = "0+",
+    *,
+    nullable: str = "none",
+    default: bytes | None = REQUIRED,
+    ignorable: bool = False,
+) -> Any:
+    return Field(
+        BYTES, Versions.parse(versions), default, Versions.parse(nullable), ignorable=ignorable
+    )
+
+
+def record_batches(
+    versions: str = "0+", *, nullable: str = "none", default: None = REQUIRED
+) -> Any:
+    """Record data: decodes to a view of the frame, encodes from any buffer or a file region."""
+    return Field(RECORDS, Versions.parse(versions), default, Versions.parse(nullable))
+
+
+def array(
+    element: type[Struct] | Callable[..., Any],
+    versions: str = "0+",
+    *,
+    nullable: str = "none",
+    default: list[Any] | None = REQUIRED,
+    tag: int | None = None,
+    ignorable: bool = False,
+) -> Any:
+    """Elements of one type: ``array(int32)``, ``array(Partition)``."""
+    wire_type = Nested(element) if isinstance(element, type) else element().type
+    return Field(
+        Array(wire_type),
+        Versions.parse(versions),
+        default,
+        Versions.parse(nullable),
+        tag=tag,
+        ignorable=ignorable,
+    )
+
+
+def struct(
+    nested: type[Struct],
+    versions: str = "0+",
+    *,
+    nullable: str = "none",
+    default: Any = REQUIRED,
+    tag: int | None = None,
+    ignorable: bool = False,
+) -> Any:
+    """One struct inside another.  ``default=DEFAULTS`` is the struct with all its defaults."""
+    if default is DEFAULTS:
+        default = read_only_default(nested)
+    return Field(
+        Nested(nested),
+        Versions.parse(versions),
+        default,
+        Versions.parse(nullable),
+        tag=tag,
+        ignorable=ignorable,
+    )
+
+
+#: Stands for "all fields at their defaults" as the default of a struct field.
+DEFAULTS: Any = object()
+
+
+def _unknown_tags(*, default: tuple[tuple[int, bytes], ...]) -> Any:
+    """Tagged fields of a newer peer, as tag and bytes: kept, so that they survive a round trip."""
+    return Field(BYTES, NO_VERSION, default)
+
+
+@dataclass_transform(
+    kw_only_default=True,
+    field_specifiers=(
+        int8, int16, uint16, int32, uint32, int64, float64, boolean, uuid, string, byte_string,
+        record_batches, array, struct, _unknown_tags,
+    ),
+)  # fmt: skip
+class Declaration(type):
+    """Makes a slotted class out of annotated specifiers."""
+
+    def __new__(
+        mcs, name: str, bases: tuple[type, ...], namespace: dict[str, Any], **options: Any
+    ) -> Declaration:
+        fields = tuple(value for value in namespace.values() if isinstance(value, Field))
+        for attribute in [key for key, value in namespace.items() if isinstance(value, Field)]:
+            namespace.pop(attribute).name = attribute
+        ranges = {key: Versions.parse(value) for key, value in options.items() if key != "key"}
+        namespace["__slots__"] = tuple(field.name for field in fields)
+        namespace["__schema__"] = Schema(
+            namespace["__qualname__"], fields, options.get("key"), **ranges
+        )
+        return super().__new__(mcs, name, bases, namespace)
+
+    def __init__(cls, *declared: Any, **options: Any) -> None:
+        super().__init__(*declared)
+
+
+class Struct(metaclass=Declaration):
+    """A group of fields.  Equal to another of its class when all fields are equal."""
+
+    __schema__: ClassVar[Schema]
+    unknown_tags: tuple[tuple[int, bytes], ...] = _unknown_tags(default=())
+
+    def __init__(self, **values: Any) -> None:
+        # The real constructor is written on first use, which halves the time to import all APIs.
+        cls = type(self)
+        cls.__init__ = _constructor(cls)  # type: ignore[method-assign]
+        cls.__init__(self, **values)
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Struct) or self.__schema__ is not other.__schema__:
+            return NotImplemented
+        return all(
+            getattr(self, field.name) == getattr(other, field.name)
+            for field in self.__schema__.fields
+        ) and (self.unknown_tags == other.unknown_tags)
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __repr__(self) -> str:
+        values = (f"{field.name}={getattr(self, field.name)!r}" for field in self.__schema__.fields)
+        return f"{self.__schema__.name}({', '.join(values)})"
+
+
+class Message(Struct):
+    """A struct that stands alone: a request, a response, a header or a stored record."""
+
+
+def _constructor(cls: type[Struct]) -> Callable[..., None]:
+    names: dict[str, Any] = {"EMPTY": _EMPTY}
+    parameters, body = [], ["self.unknown_tags = unknown_tags"]
+    for field in cls.__schema__.fields:
+        parameter, value = field.name, field.name
+        if field.default is not REQUIRED and field.default == []:
+            parameter, value = (
+                f"{field.name}=EMPTY",
+                f"[] if {field.name} is EMPTY else {field.name}",
+            )
+        elif field.default is not REQUIRED:
+            names[f"default_{field.name}"] = field.default
+            parameter = f"{field.name}=default_{field.name}"
+        parameters.append(parameter)
+        body.append(f"self.{field.name} = {value}")
+    signature = ", ".join(["self", "*", *parameters, "unknown_tags=()"])
+    exec(f"def __init__({signature}):\n    " + "\n    ".join(body), names)
+    constructor: Callable[..., None] = names["__init__"]
+    constructor.__qualname__ = f"{cls.__qualname__}.__init__"
+    return constructor
+
+
+_EMPTY = object()
+
+
+def absent_value(field: Field) -> Any:
+    """What the field holds where it does not travel; a new list each time for an array."""
+    if field.default is not REQUIRED and field.default != []:
+        return field.default
+    match field.type:
+        case Array():
+            return []
+        case Nested():
+            return read_only_default(field.type.struct)
+        case Primitive(default=default) | VariableLength(default=default):
+            return default
+
+
+@cache
+def read_only_default(cls: type[Struct]) -> Struct:
+    """The one shared instance with all defaults: assign a new struct instead of changing it."""
+    default = cls(**{field.name: absent_value(field) for field in cls.__schema__.fields})
+    default.__class__ = _read_only(cls)
+    return default
+
+
+def _read_only(cls: type[Struct]) -> type[Struct]:
+    def refuse(self: Struct, name: str, value: object) -> None:
+        raise AttributeError(
+            f"{name}: this {cls.__qualname__} is a shared default; assign a new one"
+        )
+
+    namespace = {
+        "__slots__": (),
+        "__setattr__": refuse,
+        "__reduce__": lambda self: (read_only_default, (cls,)),
+    }
+    # type.__new__ and not Declaration: it is the same declaration, so that the two compare equal.
+    subclass: type[Any] = type.__new__(Declaration, cls.__name__, (cls,), namespace)
+    return subclass

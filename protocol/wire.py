@@ -1,0 +1,161 @@
+"""What the compiled functions call for the uncommon cases: long lengths, tags, refusals.
+
+The common case, such as a length that fits one byte, is written out in the functions themselves.
+
+Invariant: a length or count is compared with the bytes that remain before anything is made of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from struct import Struct
+from typing import Any, NoReturn
+
+from odradek.protocol.errors import DecodeError, EncodeError
+
+Buffer = Any  # bytes or memoryview; indexing both gives ints, slicing both is bounded
+
+#: The longest string, in bytes: once an int16 counted them, and compact lengths keep the bound.
+STRING_BYTES_MAX = 0x7FFF
+#: More elements than this, or more tags in one struct, are refused whatever the frame's size.
+ARRAY_COUNT_MAX = 1_000_000
+TAG_COUNT_MAX = 10_000
+
+#: Functions for this many elements are kept; a peer chooses the counts, so the table is bounded.
+KEPT_FUNCTIONS = 256
+
+
+class Unpackers(dict[int, Callable[..., tuple[Any, ...]]]):
+    """For each count, the function that reads that many numbers of one type."""
+
+    def __init__(self, code: str) -> None:
+        self.code = code
+
+    def __missing__(self, count: int) -> Callable[..., tuple[Any, ...]]:
+        unpack = Struct(f">{count}{self.code}").unpack_from
+        if len(self) < KEPT_FUNCTIONS:
+            self[count] = unpack
+        return unpack
+
+
+class Packers(dict[Any, Callable[..., bytes]]):
+    """For each count of elements, or tuple of counts, the function that writes the whole run.
+
+    ``layout`` has a ``{}`` where each count goes: ``hiB{}iB{}i``.
+    """
+
+    def __init__(self, layout: str) -> None:
+        self.layout = layout
+
+    def __missing__(self, counts: Any) -> Callable[..., bytes]:
+        numbers = counts if isinstance(counts, tuple) else (counts,)
+        pack = Struct(">" + self.layout.format(*numbers)).pack
+        if len(self) < KEPT_FUNCTIONS:
+            self[counts] = pack
+        return pack
+
+
+def rest_of_uvarint(buffer: Buffer, position: int, first: int) -> tuple[int, int]:
+    """The value whose first byte, at least 128, has been read, and the position after it."""
+    value = first & 0x7F
+    for shift in (7, 14, 21, 28):
+        byte = buffer[position]
+        position += 1
+        value |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            break
+    else:
+        raise DecodeError("a variable-length integer has more than five bytes")
+    if value > 0x7FFFFFFF:
+        raise DecodeError(f"a length of {value} exceeds 32 bits")
+    return value, position
+
+
+def rest_of_string_length(buffer: Buffer, position: int, first: int) -> tuple[int, int]:
+    """Like ``rest_of_uvarint``, for the length plus one of a string."""
+    value, position = rest_of_uvarint(buffer, position, first)
+    if value > STRING_BYTES_MAX + 1:
+        raise DecodeError(f"a string of {value - 1} bytes exceeds {STRING_BYTES_MAX}")
+    return value, position
+
+
+def uvarint(value: int) -> bytes:
+    encoded = bytearray()
+    while value > 0x7F:
+        encoded.append(value & 0x7F | 0x80)
+        value >>= 7
+    encoded.append(value)
+    return bytes(encoded)
+
+
+def string_length(length_plus_one: int) -> bytes:
+    if length_plus_one > STRING_BYTES_MAX + 1:
+        raise ValueError(f"{length_plus_one - 1} bytes exceed {STRING_BYTES_MAX}")
+    return uvarint(length_plus_one)
+
+
+def check_tag_count(buffer: Buffer, position: int, first: int) -> tuple[int, int]:
+    """The number of tagged fields, whose first byte has been read, and the position after it."""
+    count = first
+    if count > 0x7F:
+        count, position = rest_of_uvarint(buffer, position, first)
+    # The smallest tagged field is its tag and a zero length.
+    if count > TAG_COUNT_MAX or count * 2 > len(buffer) - position:
+        raise DecodeError(f"{count} tagged fields in {len(buffer) - position} bytes")
+    return count, position
+
+
+def read_tag(buffer: Buffer, position: int) -> tuple[int, int, int]:
+    """A tag, the position of its value and the position after it."""
+    tag, position = buffer[position], position + 1
+    if tag > 0x7F:
+        tag, position = rest_of_uvarint(buffer, position, tag)
+    length, position = buffer[position], position + 1
+    if length > 0x7F:
+        length, position = rest_of_uvarint(buffer, position, length)
+    stop = position + length
+    if stop > len(buffer):
+        raise DecodeError(f"tag {tag}: {length} bytes claimed, {len(buffer) - position} remain")
+    return tag, position, stop
+
+
+def read_unknown_tags(
+    buffer: Buffer, position: int, first: int
+) -> tuple[tuple[tuple[int, bytes], ...], int]:
+    """The tagged fields of a struct for which this version declares none."""
+    count, position = check_tag_count(buffer, position, first)
+    tags = []
+    for _ in range(count):
+        tag, position, stop = read_tag(buffer, position)
+        tags.append((tag, bytes(buffer[position:stop])))
+        position = stop
+    return tuple(tags), position
+
+
+def tag_section(fields: list[tuple[int, bytes]]) -> bytes:
+    """The section that ends a struct: tags in ascending order, each with its length."""
+    fields.sort(key=lambda field: field[0])
+    parts = [uvarint(len(fields))]
+    previous = -1
+    for tag, value in fields:
+        if tag == previous:
+            raise EncodeError(f"tag {tag} is given twice")
+        previous = tag
+        parts += (uvarint(tag), uvarint(len(value)), value)
+    return b"".join(parts)
+
+
+def refuse_length(field: str, length: int, remaining: int) -> NoReturn:
+    if length == -1:
+        raise DecodeError(f"{field}: null, but must have a value")
+    if length < 0:
+        raise DecodeError(f"{field}: negative length {length}")
+    raise DecodeError(f"{field}: {length} claimed, but only {remaining} bytes remain")
+
+
+def refuse_tag_size(field: str, claimed: int, read: int) -> NoReturn:
+    raise DecodeError(f"{field}: a tagged field of {read} bytes says it has {claimed}")
+
+
+def refuse_absent(field: str, version: int) -> NoReturn:
+    raise EncodeError(f"{field}: version {version} cannot carry it, and it is not at its default")

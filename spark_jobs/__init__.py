@@ -1,0 +1,4 @@
+"""Spark jobs over segment files.
+
+Nothing is here yet: they follow the broker.
+"""

@@ -11,7 +11,6 @@
     wire.py            what the written functions call for the uncommon cases
     diagnosis.py       names the field that could not be encoded
     header.py          request and response headers; whole frames
-    framing.py         cuts size-prefixed frames out of a stream
     api_keys.py        ApiKey: number and name
     registry.py        ApiKey -> request class, response class, versions
     error_codes.py     ErrorCode: code, retriable, text

@@ -9,9 +9,9 @@ from __future__ import annotations
 import struct
 from typing import Any, TypeVar
 
-from odradek.protocol.compiler import decoder, encoder
+from odradek.protocol.compiler import decoder, encoder, prefix_decoder
 from odradek.protocol.diagnosis import find_fault
-from odradek.protocol.errors import DecodeError, EncodeError
+from odradek.protocol.errors import EncodeError
 from odradek.protocol.file_region import FileRegion
 from odradek.protocol.schema import Message
 
@@ -27,33 +27,33 @@ def decode(message: type[M], version: int, frame: Buffer, position: int = 0) -> 
 
     Record data in it is a view of ``frame``; everything else is a copy.
     """
-    body, end = decode_from(message, version, frame, position)
-    if end != len(frame):
-        raise DecodeError(f"{message.__name__} v{version}: {len(frame) - end} bytes left over")
+    body: M = decoder(message, version)(frame, position)
     return body
 
 
-def decode_from(message: type[M], version: int, frame: Buffer, position: int = 0) -> tuple[M, int]:
+def decode_prefix(
+    message: type[M], version: int, frame: Buffer, position: int = 0
+) -> tuple[M, int]:
     """The message at ``position``, and the position after it."""
-    try:
-        return decoder(message, version)(frame, position)
-    except (struct.error, IndexError, UnicodeDecodeError) as error:
-        raise DecodeError(f"{message.__name__} v{version}: {error}") from error
-    except DecodeError as error:
-        raise DecodeError(f"{message.__name__} v{version}: {error}") from None
+    body, end = prefix_decoder(message, version)(frame, position)
+    return body, end
 
 
 def encode(message: Message, version: int) -> list[Any]:
     """The message as a list of parts: bytes, and record data or file regions as they were given."""
     try:
         return encoder(type(message), version)(message)
-    except (struct.error, TypeError, AttributeError, ValueError) as error:
+    except _UNWRITABLE as error:
         fault = find_fault(message, version)
         if fault is None:
             raise
         raise EncodeError(f"{type(message).__name__} v{version}: {fault}") from error
-    except EncodeError as error:
-        raise EncodeError(f"{type(message).__name__} v{version}: {error}") from None
+
+
+#: What the written functions raise, themselves or through what they call, for a wrong value.
+_UNWRITABLE = (
+    EncodeError, struct.error, TypeError, AttributeError, ValueError, KeyError, OverflowError,
+)  # fmt: skip
 
 
 def encode_bytes(message: Message, version: int) -> bytes:

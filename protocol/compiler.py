@@ -16,15 +16,25 @@ from odradek.protocol.decoder_source import DecoderSource
 from odradek.protocol.encoder_source import EncoderSource
 from odradek.protocol.schema import Struct
 
-Decoder = Callable[[Any, int], tuple[Any, int]]
+Decoder = Callable[..., Any]
 Encoder = Callable[[Any], list[Any]]
 
 
 @cache
 def decoder(message: type[Struct], version: int) -> Decoder:
-    """``decode(buffer, position)`` gives the message and the position after it."""
+    """``decode(frame, position=0)`` gives the message that takes up the rest of the frame."""
+    return _decoder(message, version, whole=True)
+
+
+@cache
+def prefix_decoder(message: type[Struct], version: int) -> Decoder:
+    """``decode(frame, position=0)`` gives the message there and the position after it."""
+    return _decoder(message, version, whole=False)
+
+
+def _decoder(message: type[Struct], version: int, *, whole: bool) -> Decoder:
     check_version(message, version)
-    source = DecoderSource(message.__schema__, message, version)
+    source = DecoderSource(message, version, whole=whole)
     function: Decoder = _compiled(source.text, source.names, "decode", message, version)
     return function
 
@@ -33,16 +43,16 @@ def decoder(message: type[Struct], version: int) -> Decoder:
 def encoder(message: type[Struct], version: int) -> Encoder:
     """``encode(message)`` gives the buffers that make it up."""
     check_version(message, version)
-    source = EncoderSource(message.__schema__, message, version)
+    source = EncoderSource(message, version)
     function: Encoder = _compiled(source.text, source.names, "encode", message, version)
     return function
 
 
 def source_of(message: type[Struct], version: int) -> str:
     """The Python text of both functions."""
-    schema = message.__schema__
-    sources = DecoderSource(schema, message, version), EncoderSource(schema, message, version)
-    return "\n\n".join(source.text for source in sources)
+    check_version(message, version)
+    decoding = DecoderSource(message, version, whole=True).text
+    return decoding + "\n\n" + EncoderSource(message, version).text
 
 
 def check_version(message: type[Struct], version: int) -> None:

@@ -4,17 +4,20 @@ Fields of fixed width that follow each other are read by one ``unpack_from``, an
 prefix of the next variable field belongs to the same call.  Nested structs and arrays are written
 out in place, so that a message is one function without calls on its common path:
 
-    def decode(buf, pos):
+    def decode(buf, pos=0):
         size = len(buf)
-        o = new(HeartbeatRequest)
-        o.unknown_tags = ()
-        n = buf[pos]; pos += 1
-        if n > 127: n, pos = rest_of_string_length(buf, pos, n)
-        stop = pos + n - 1
-        if n < 1 or stop > size: refuse_length('group_id', n - 1, size - pos)
-        o.group_id = buf[pos:stop].decode(); pos = stop
-        o.generation_id, n = unpack_iB(buf, pos); pos += 5
-        ...
+        try:
+            o = new(HeartbeatRequest)
+            n = buf[pos]; pos += 1
+            if n > 127: n, pos = rest_of_string_length(buf, pos, n)
+            stop = pos + n - 1
+            if n < 1 or stop > size: refuse_length('group_id', n - 1, size - pos)
+            o.group_id = buf[pos:stop].decode(); pos = stop
+            o.generation_id, n, = unpack_iB(buf, pos); pos += 5
+            ...
+        except MALFORMED as error: refuse_frame('HeartbeatRequest v4', error)
+        if pos != size: refuse_rest('HeartbeatRequest v4', size - pos)
+        return o
 
 ``buf`` is bytes, or a memoryview where the message holds record data.
 """
@@ -26,6 +29,7 @@ from typing import Any
 
 from odradek.protocol import wire
 from odradek.protocol.field import (
+    BYTES,
     INT32,
     RECORDS,
     STRING,
@@ -34,7 +38,6 @@ from odradek.protocol.field import (
     Field,
     Nested,
     Primitive,
-    Schema,
     VariableLength,
 )
 from odradek.protocol.schema import Struct, absent_value
@@ -44,9 +47,12 @@ RUNTIME: dict[str, Any] = {
     "new": object.__new__,
     "new_uuid": bytes.__new__,
     "Uuid": Uuid,
+    "times": tuple(range(count) for count in range(128)),
+    "times_compact": (range(0), *(range(count) for count in range(127))),
     **{name: getattr(wire, name) for name in (
-        "rest_of_uvarint", "rest_of_string_length", "check_tag_count", "read_tag",
-        "read_unknown_tags", "refuse_length", "refuse_tag_size",
+        "rest_of_uvarint", "rest_of_string_length", "rest_of_long_length", "check_tag_count",
+        "read_tag", "read_unknown_tags", "check_count", "refuse_length", "refuse_tag_size",
+        "refuse_frame", "refuse_rest", "MALFORMED",
     )},
 }  # fmt: skip
 
@@ -54,7 +60,8 @@ RUNTIME: dict[str, Any] = {
 class DecoderSource:
     """The text of a decode function, and the names it uses."""
 
-    def __init__(self, schema: Schema, cls: type[Struct], version: int) -> None:
+    def __init__(self, cls: type[Struct], version: int, *, whole: bool) -> None:
+        schema = cls.__schema__
         self.names: dict[str, Any] = dict(RUNTIME)
         self._version = version
         self._flexible = version in schema.flexible
@@ -64,21 +71,28 @@ class DecoderSource:
         self._depth = 1
         self._run: list[tuple[str, str]] = []  # struct code, target
         self._after_run: list[str] = []
-        self._write_whole(cls)
+        self._write_function(cls, whole)
 
     @property
     def text(self) -> str:
         return "\n".join([*self._functions, *self._lines]) + "\n"
 
-    def _write_whole(self, cls: type[Struct]) -> None:
-        self._lines.append("def decode(buf, pos):")
+    def _write_function(self, cls: type[Struct], whole: bool) -> None:
+        self._lines.append("def decode(buf, pos=0):")
         if self._has_records:
-            self._write("buf = memoryview(buf)")
+            self._write("if buf.__class__ is not memoryview: buf = memoryview(buf)")
         else:
             self._write("if buf.__class__ is not bytes: buf = bytes(buf)")
         self._write("size = len(buf)")
+        self._write("try:")
+        self._depth += 1
         self._write_struct(cls, "o", "")
-        self._write("return o, pos")
+        self._depth -= 1
+        title = f"{cls.__schema__.name} v{self._version}"
+        self._write(f"except MALFORMED as error: refuse_frame({title!r}, error)")
+        if whole:
+            self._write(f"if pos != size: refuse_rest({title!r}, size - pos)")
+        self._write("return o" if whole else "return o, pos")
 
     def _write(self, line: str) -> None:
         self._lines.append("    " * self._depth + line)
@@ -179,8 +193,19 @@ class DecoderSource:
             return 0
         self._run.append(("B", "n"))
         self._end_run()
-        self._write(f"if n > 127: n, pos = {rest}(buf, pos, n)")
+        if rest == "rest_of_records_length":
+            self._write_long_length()
+        else:
+            self._write(f"if n > 127: n, pos = {rest}(buf, pos, n)")
         return 1
+
+    def _write_long_length(self) -> None:
+        """Record data is nearly always longer than 127 bytes: two more bytes are read in place."""
+        self._write("if n > 127:")
+        self._write("    m = buf[pos]; pos += 1; n += (m - 1) << 7")
+        self._write("    if m > 127:")
+        self._write("        m = buf[pos]; pos += 1; n += (m - 1) << 14")
+        self._write("        if m > 127: n, pos = rest_of_long_length(buf, pos, n)")
 
     # Strings, bytes, records.
 
@@ -188,7 +213,7 @@ class DecoderSource:
         self, wire_type: VariableLength, target: str, path: str, nullable: bool, compact: bool
     ) -> None:
         is_string = wire_type is STRING
-        rest = "rest_of_string_length" if is_string else "rest_of_uvarint"
+        rest = REST_OF_LENGTH[wire_type]
         zero = self._write_length("h" if is_string else "i", compact and self._flexible, rest)
         if nullable:
             self._write(f"if n == {zero - 1}: {target} = None")
@@ -217,11 +242,11 @@ class DecoderSource:
             self._write(f"if n == {zero - 1}: {target} = None")
             self._write("else:")
             self._depth += 1
-        smallest = self._smallest(array.element)
+        # A small count costs nothing until its elements are read, so that only a large one is
+        # held against the bytes that remain.
         self._write(
-            f"if n < {zero} or n > {wire.ARRAY_COUNT_MAX + zero} "
-            f"or ({count}) * {smallest} > size - pos: "
-            f"refuse_length({path!r}, {count}, size - pos)"
+            f"if n > 127 or n < {zero}: "
+            f"check_count({path!r}, {count}, {self._smallest(array.element)}, size - pos)"
         )
         if isinstance(array.element, Primitive):
             self._write_numbers(array.element, target, count)
@@ -241,7 +266,9 @@ class DecoderSource:
     ) -> None:
         items, item = f"items{self._depth}", f"o{self._depth}"
         self._write(f"{target} = {items} = []")
-        self._write(f"for _ in range({count}):")
+        # Making a range takes longer than reading a small struct: those for small counts are kept.
+        times = "times_compact" if self._flexible else "times"
+        self._write(f"for _ in {times}[n] if n < 128 else range({count}):")
         self._depth += 1
         if isinstance(element, Nested):
             self._write_struct(element.struct, item, path)
@@ -307,6 +334,12 @@ class DecoderSource:
         self._write("return pos")
 
 
+#: Where the rest of a long length is read.
+REST_OF_LENGTH = {
+    STRING: "rest_of_string_length",
+    BYTES: "rest_of_uvarint",
+    RECORDS: "rest_of_records_length",
+}
 UNPACKERS = {code: wire.Unpackers(code) for code in "bhiqd"}
 
 

@@ -1,7 +1,8 @@
 """Which field of a message cannot be encoded, and why?
 
-The compiled functions carry no checks that succeed a million times a second.  When one fails,
-this walk over the declaration finds the culprit and names it.
+The compiled functions carry few checks, as they succeed a million times a second, and none knows
+the element of an array it is in.  When one fails, this walk over the declaration finds the culprit
+and names it: ``topics[3].partitions[0].index``.
 """
 
 from __future__ import annotations
@@ -11,7 +12,6 @@ from typing import Any
 
 from odradek.protocol.field import (
     BOOL,
-    BYTES,
     RECORDS,
     STRING,
     UUID,
@@ -21,81 +21,129 @@ from odradek.protocol.field import (
     Primitive,
     WireType,
 )
-from odradek.protocol.schema import Struct
+from odradek.protocol.schema import Message, Struct, absent_value
 from odradek.protocol.types import Uuid
-from odradek.protocol.wire import STRING_BYTES_MAX
+from odradek.protocol.wire import AS_BIT, RECORD_TYPES, STRING_BYTES_MAX, TAG_MAX
+
+#: More of a wrong value than this would drown the message of the error.
+SHOWN_CHARACTERS = 80
 
 
-def find_fault(value: Struct, version: int, path: str = "") -> str | None:
+def find_fault(message: Message, version: int) -> str | None:
     """``field: what is wrong with it``, or None when every field could be written."""
-    for field in value.__schema__.fields:
-        place = f"{path}.{field.name}" if path else field.name
-        if version in field.versions:
-            fault = _fault_of_field(field, getattr(value, field.name), version, place)
+    walk = _Walk(version, flexible=version in message.__schema__.flexible)
+    return walk.fault_of_struct(message, "")
+
+
+class _Walk:
+    """Through all fields of a message in the order of its declaration."""
+
+    def __init__(self, version: int, *, flexible: bool) -> None:
+        self._version = version
+        self._flexible = flexible
+
+    def fault_of_struct(self, value: Struct, path: str) -> str | None:
+        prefix = f"{path}." if path else ""
+        for field in value.__schema__.fields:
+            place = prefix + field.name
+            fault = self._fault_of_field(field, getattr(value, field.name), place)
             if fault is not None:
                 return fault
-    return None
+        return self._fault_of_unknown_tags(value, f"{prefix}unknown_tags")
 
+    def _fault_of_field(self, field: Field, value: Any, place: str) -> str | None:
+        if self._version not in field.versions:
+            return self._fault_of_absent(field, value, place)
+        if value is None:
+            is_nullable = self._version in field.nullable
+            return None if is_nullable else f"{place}: null, but must have a value"
+        return self._fault_of_value(field.type, value, place)
 
-def _fault_of_field(field: Field, value: Any, version: int, place: str) -> str | None:
-    if value is None:
-        return None if version in field.nullable else f"{place}: null, but must have a value"
-    return _fault_of_value(field.type, value, version, place)
+    def _fault_of_absent(self, field: Field, value: Any, place: str) -> str | None:
+        default = absent_value(field)
+        is_default = value is not None and not value if default == [] else value == default
+        if field.ignorable or is_default:
+            return None
+        return f"{place}: version {self._version} cannot carry it, and it is not at its default"
 
+    def _fault_of_value(self, wire_type: WireType, value: Any, place: str) -> str | None:
+        match wire_type:
+            case Primitive():
+                return _fault_of_number(wire_type, value, place)
+            case Array(element):
+                return self._fault_of_elements(element, value, place)
+            case Nested(struct=declared):
+                if not isinstance(value, declared):
+                    return f"{place}: {_shown(value)} is no {declared.__qualname__}"
+                return self.fault_of_struct(value, place)
+        if wire_type is STRING:
+            return _fault_of_string(value, place)
+        return _fault_of_bytes(value, place, is_records=wire_type is RECORDS)
 
-def _fault_of_value(wire_type: WireType, value: Any, version: int, place: str) -> str | None:
-    match wire_type:
-        case Primitive():
-            return _fault_of_number(wire_type, value, place)
-        case Array(element):
-            return _fault_of_elements(element, value, version, place)
-        case Nested(struct=declared):
-            if not isinstance(value, declared):
-                return f"{place}: {value!r} is no {declared.__qualname__}"
-            return find_fault(value, version, place)
-    if wire_type is STRING:
-        return _fault_of_string(value, place)
-    assert wire_type in (BYTES, RECORDS), wire_type
-    return _fault_of_bytes(value, place)
+    def _fault_of_elements(self, element: WireType, value: Any, place: str) -> str | None:
+        if (
+            isinstance(value, str)
+            or not hasattr(value, "__len__")
+            or not hasattr(value, "__iter__")
+        ):
+            return f"{place}: {_shown(value)} is no list"
+        for slot, item in enumerate(value):
+            if item is None:
+                return f"{place}[{slot}]: null, but must have a value"
+            fault = self._fault_of_value(element, item, f"{place}[{slot}]")
+            if fault is not None:
+                return fault
+        return None
+
+    def _fault_of_unknown_tags(self, value: Struct, place: str) -> str | None:
+        if not value.unknown_tags:
+            return None
+        if not self._flexible:
+            return f"{place}: version {self._version} has no tagged fields"
+        seen = {f.tag for f in value.__schema__.fields if self._version in f.versions}
+        for tag, content in value.unknown_tags:
+            if not isinstance(tag, int) or not 0 <= tag <= TAG_MAX:
+                return f"{place}: {_shown(tag)} is no tag"
+            if tag in seen:
+                return f"{place}: tag {tag} is given twice, or declared in this version"
+            if not isinstance(content, (bytes, bytearray, memoryview)):
+                return f"{place}: tag {tag}: {_shown(content)} is not bytes"
+            seen.add(tag)
+        return None
 
 
 def _fault_of_number(primitive: Primitive, value: Any, place: str) -> str | None:
     if primitive is UUID:
-        return None if isinstance(value, Uuid) else f"{place}: {value!r} is no Uuid"
-    if primitive is BOOL:
-        return None if isinstance(value, bool) else f"{place}: {value!r} is no bool"
+        return None if value.__class__ is Uuid else f"{place}: {_shown(value)} is no Uuid"
     try:
+        if primitive is BOOL:
+            value = AS_BIT[value]
         struct.pack(">" + primitive.code, value)
-    except (struct.error, TypeError) as error:
-        return f"{place}: {value!r} is no {primitive.name} ({error})"
-    return None
-
-
-def _fault_of_elements(element: WireType, value: Any, version: int, place: str) -> str | None:
-    if not isinstance(value, (list, tuple)):
-        return f"{place}: {value!r} is no list"
-    for slot, item in enumerate(value):
-        if item is None:
-            return f"{place}[{slot}]: null, but must have a value"
-        fault = _fault_of_value(element, item, version, f"{place}[{slot}]")
-        if fault is not None:
-            return fault
+    except (struct.error, TypeError, KeyError, OverflowError):
+        return f"{place}: {_shown(value)} is no {primitive.name}"
     return None
 
 
 def _fault_of_string(value: Any, place: str) -> str | None:
     if not isinstance(value, str):
-        return f"{place}: {value!r} is no string"
+        return f"{place}: {_shown(value)} is no string"
     try:
         length = len(value.encode())
     except UnicodeEncodeError as error:
-        return f"{place}: {error}"
+        return f"{place}: {error.reason} at character {error.start}"
     if length > STRING_BYTES_MAX:
         return f"{place}: {length} bytes exceed {STRING_BYTES_MAX}"
     return None
 
 
-def _fault_of_bytes(value: Any, place: str) -> str | None:
-    if not hasattr(value, "__len__") or isinstance(value, str):
-        return f"{place}: {value!r} is neither bytes nor a region of a file"
+def _fault_of_bytes(value: Any, place: str, *, is_records: bool) -> str | None:
+    if is_records and value.__class__ not in RECORD_TYPES:
+        return f"{place}: {_shown(value)} is neither bytes nor a region of a file"
+    if not is_records and not isinstance(value, (bytes, bytearray, memoryview)):
+        return f"{place}: {_shown(value)} is not bytes"
     return None
+
+
+def _shown(value: Any) -> str:
+    text = repr(value)
+    return text if len(text) <= SHOWN_CHARACTERS else text[:SHOWN_CHARACTERS] + "..."

@@ -12,7 +12,8 @@ section of tags at the end of a struct:
             else: ...                                   the same, piece by piece
         return [join(parts)]
 
-The function trusts the types of what it is given; when that fails, ``diagnosis`` finds the field.
+Where packing a wrong value fails by itself nothing is checked; where it would pass unnoticed, a
+check is written out.  Either way ``diagnosis`` then finds the field.
 """
 
 from __future__ import annotations
@@ -24,22 +25,26 @@ from typing import Any
 from odradek.protocol import wire
 from odradek.protocol.decoder_source import holds_records
 from odradek.protocol.field import (
+    BOOL,
     RECORDS,
     STRING,
+    UUID,
     Array,
     Field,
     Nested,
     Primitive,
-    Schema,
     VariableLength,
 )
 from odradek.protocol.schema import Struct, absent_value
+from odradek.protocol.types import Uuid
 
 RUNTIME: dict[str, Any] = {
     "join": b"".join,
     **{name: getattr(wire, name) for name in (
-        "uvarint", "string_length", "tag_section", "refuse_absent",
+        "AS_BIT", "RECORD_TYPES", "uvarint", "string_length", "tag_section", "undeclared_tags",
+        "refuse_absent", "refuse_type",
     )},
+    "Uuid": Uuid,
 }  # fmt: skip
 
 
@@ -57,10 +62,10 @@ class Piece:
 class EncoderSource:
     """The text of an encode function, and the names it uses."""
 
-    def __init__(self, schema: Schema, cls: type[Struct], version: int) -> None:
+    def __init__(self, cls: type[Struct], version: int) -> None:
         self.names: dict[str, Any] = dict(RUNTIME)
         self._version = version
-        self._flexible = version in schema.flexible
+        self._flexible = version in cls.__schema__.flexible
         self._lines: list[str] = []
         self._functions: list[str] = []
         self._depth = 1
@@ -111,6 +116,9 @@ class EncoderSource:
                 self._write_field(field, f"{source}.{field.name}", place)
         if self._flexible:
             self._write_tags(tagged, source, path)
+        else:
+            place = f"{path}.unknown_tags" if path else "unknown_tags"
+            self._write(f"if {source}.unknown_tags: refuse_absent({place!r}, {self._version})")
 
     def _write_absent(self, field: Field, source: str, path: str) -> None:
         if not field.ignorable:
@@ -133,16 +141,29 @@ class EncoderSource:
     def _write_field(self, field: Field, source: str, path: str) -> None:
         nullable = self._version in field.nullable
         match field.type:
-            case Primitive(code=code):
-                self._add_fixed("B" if code == "?" else code, source)
+            case Primitive():
+                self._write_primitive(field.type, source, path)
             case VariableLength():
-                self._write_variable(field.type, source, nullable, field.compact)
+                self._write_variable(
+                    field.type, source, path, nullable=nullable, compact=field.compact
+                )
             case Array():
                 self._write_array(field.type, source, path, nullable)
             case Nested(struct) if nullable:
                 self._write_nullable_struct(struct, source, path)
             case Nested(struct):
                 self._write_struct(struct, self._variable(source), path)
+
+    def _write_primitive(self, primitive: Primitive, source: str, path: str) -> None:
+        if primitive is BOOL:
+            # struct would take whatever is true or false, null too.
+            self._add_fixed("B", f"AS_BIT[{source}]")
+        elif primitive is UUID:
+            # struct would cut or fill other bytes.
+            self._write(f"if {source}.__class__ is not Uuid: refuse_type({path!r})")
+            self._add_fixed(primitive.code, source)
+        else:
+            self._add_fixed(primitive.code, source)
 
     def _write_nullable_struct(self, struct: type[Struct], source: str, path: str) -> None:
         self._end_run()
@@ -195,7 +216,7 @@ class EncoderSource:
     # Strings, bytes, records.
 
     def _write_variable(
-        self, wire_type: VariableLength, source: str, nullable: bool, compact: bool
+        self, wire_type: VariableLength, source: str, path: str, *, nullable: bool, compact: bool
     ) -> None:
         compact = compact and self._flexible
         is_string = wire_type is STRING
@@ -214,7 +235,10 @@ class EncoderSource:
         )
         self._end_run()
         if wire_type is RECORDS:
-            self._write(f"if {value}: buffers += (join(parts), {value}); parts.clear()")
+            self._write(f"if {value}.__class__ not in RECORD_TYPES: refuse_type({path!r})")
+            self._write(
+                f"if {length} > {int(compact)}: buffers += (join(parts), {value}); parts.clear()"
+            )
         else:
             self._write(f"if {value}: add({value})" if nullable else f"add({value})")
 
@@ -237,6 +261,7 @@ class EncoderSource:
             self._write_elements(array.element, value, path)
 
     def _add_numbers(self, element: Primitive, value: str) -> None:
+        assert element.code in "bhiqd", "no API has an array of ids or booleans"
         count = self._variable(f"len({value})")
         table = self._constant(f"pack_many_{element.code}", wire.Packers("{}" + element.code))
         self._run.append(
@@ -247,6 +272,9 @@ class EncoderSource:
         self, element: VariableLength | Array | Nested, value: str, path: str
     ) -> None:
         item = f"o{self._depth}"
+        if element is STRING:
+            # A string is a sequence of strings, too.
+            self._write(f"if {value}.__class__ is str: refuse_type({path!r})")
         self._write(f"for {item} in {value}:")
         self._depth += 1
         if isinstance(element, Nested):
@@ -255,7 +283,7 @@ class EncoderSource:
                 self._write("pass")
         else:
             assert isinstance(element, VariableLength), "no API has an array of arrays"
-            self._write_variable(element, item, False, True)
+            self._write_variable(element, item, path, nullable=False, compact=True)
         self._end_run()
         self._depth -= 1
 
@@ -278,7 +306,8 @@ class EncoderSource:
         self._lines, self._depth, self._run = state
 
     def _write_tag_writer(self, tagged: list[tuple[Field, str]]) -> None:
-        self._write("fields = list(o.unknown_tags)")
+        numbers = ", ".join(str(field.tag) for field, _ in tagged)
+        self._write(f"fields = undeclared_tags(o.unknown_tags, {{{numbers}}})")
         for field, path in tagged:
             self._write(f"if {self._differs(field, f'o.{field.name}', path)}:")
             self._depth += 1

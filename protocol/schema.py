@@ -257,7 +257,9 @@ class Struct(metaclass=Declaration):
     __hash__ = None  # type: ignore[assignment]
 
     def __repr__(self) -> str:
-        values = (f"{field.name}={getattr(self, field.name)!r}" for field in self.__schema__.fields)
+        values = [f"{field.name}={getattr(self, field.name)!r}" for field in self.__schema__.fields]
+        if self.unknown_tags:
+            values.append(f"unknown_tags={self.unknown_tags!r}")
         return f"{self.__schema__.name}({', '.join(values)})"
 
 
@@ -297,8 +299,9 @@ def absent_value(field: Field) -> Any:
     match field.type:
         case Array():
             return []
-        case Nested():
-            return read_only_default(field.type.struct)
+        case Nested(struct):
+            declared: type[Struct] = struct
+            return read_only_default(declared)
         case Primitive(default=default) | VariableLength(default=default):
             return default
 

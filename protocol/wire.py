@@ -7,11 +7,13 @@ Invariant: a length or count is compared with the bytes that remain before anyth
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Callable
 from struct import Struct
 from typing import Any, NoReturn
 
 from odradek.protocol.errors import DecodeError, EncodeError
+from odradek.protocol.file_region import FileRegion
 
 Buffer = Any  # bytes or memoryview; indexing both gives ints, slicing both is bounded
 
@@ -20,6 +22,15 @@ STRING_BYTES_MAX = 0x7FFF
 #: More elements than this, or more tags in one struct, are refused whatever the frame's size.
 ARRAY_COUNT_MAX = 1_000_000
 TAG_COUNT_MAX = 10_000
+
+TAG_MAX = 0x7FFFFFFF
+#: What may stand in a field of record data.
+RECORD_TYPES = frozenset({bytes, bytearray, memoryview, FileRegion, type(None)})
+#: Raises for anything but a boolean, or a number equal to one.
+AS_BIT = {False: 0, True: 1}
+
+#: What reading malformed bytes can raise.
+MALFORMED = (struct.error, IndexError, UnicodeDecodeError, DecodeError)
 
 #: Functions for this many elements are kept; a peer chooses the counts, so the table is bounded.
 KEPT_FUNCTIONS = 256
@@ -76,6 +87,15 @@ def rest_of_string_length(buffer: Buffer, position: int, first: int) -> tuple[in
     value, position = rest_of_uvarint(buffer, position, first)
     if value > STRING_BYTES_MAX + 1:
         raise DecodeError(f"a string of {value - 1} bytes exceeds {STRING_BYTES_MAX}")
+    return value, position
+
+
+def rest_of_long_length(buffer: Buffer, position: int, low_bits: int) -> tuple[int, int]:
+    """Like ``rest_of_uvarint``, when three bytes have been read."""
+    high_bits, position = rest_of_uvarint(buffer, position, 0x80)
+    value = low_bits + ((high_bits >> 7) << 21)
+    if value > 0x7FFFFFFF:
+        raise DecodeError(f"a length of {value} exceeds 32 bits")
     return value, position
 
 
@@ -138,11 +158,24 @@ def tag_section(fields: list[tuple[int, bytes]]) -> bytes:
     parts = [uvarint(len(fields))]
     previous = -1
     for tag, value in fields:
-        if tag == previous:
-            raise EncodeError(f"tag {tag} is given twice")
+        if tag == previous or not 0 <= tag <= TAG_MAX:
+            raise EncodeError(f"tag {tag} is given twice or out of range")
         previous = tag
         parts += (uvarint(tag), uvarint(len(value)), value)
     return b"".join(parts)
+
+
+def check_count(field: str, count: int, element_bytes_min: int, remaining: int) -> None:
+    if count < 0 or count > ARRAY_COUNT_MAX or count * element_bytes_min > remaining:
+        refuse_length(field, count, remaining)
+
+
+def refuse_frame(title: str, error: Exception) -> NoReturn:
+    raise DecodeError(f"{title}: {error}") from error
+
+
+def refuse_rest(title: str, left_over: int) -> NoReturn:
+    raise DecodeError(f"{title}: {left_over} bytes left over")
 
 
 def refuse_length(field: str, length: int, remaining: int) -> NoReturn:
@@ -155,6 +188,20 @@ def refuse_length(field: str, length: int, remaining: int) -> NoReturn:
 
 def refuse_tag_size(field: str, claimed: int, read: int) -> NoReturn:
     raise DecodeError(f"{field}: a tagged field of {read} bytes says it has {claimed}")
+
+
+def undeclared_tags(
+    unknown: tuple[tuple[int, bytes], ...], declared: set[int]
+) -> list[tuple[int, bytes]]:
+    """A copy of a struct's unknown tags, none of which is known in this version after all."""
+    for tag, _ in unknown:
+        if tag in declared:
+            raise EncodeError(f"unknown_tags: tag {tag} is declared in this version")
+    return list(unknown)
+
+
+def refuse_type(field: str) -> NoReturn:
+    raise EncodeError(f"{field}: a value of the wrong type")
 
 
 def refuse_absent(field: str, version: int) -> NoReturn:

@@ -1,4 +1,13 @@
-"""AddOffsetsToTxn (key 25): enlist a group's offsets in a transaction."""
+"""AddOffsetsToTxn (key 25): a producer enlists a group's offsets in its transaction.
+
+    v0  introduced by KIP-98
+    v1  the answer is sent before throttling (KIP-219)
+    v2  PRODUCER_FENCED where v1 said INVALID_PRODUCER_EPOCH (KIP-588)
+    v3  first flexible version
+    v4  may answer TRANSACTION_ABORTABLE (KIP-890)
+
+The offsets themselves follow in TxnOffsetCommit.
+"""
 
 from odradek.protocol.schema import Message, int16, int32, int64, string
 

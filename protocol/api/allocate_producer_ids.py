@@ -1,4 +1,9 @@
-"""AllocateProducerIds (key 67): controller hands out blocks of producer ids."""
+"""AllocateProducerIds (key 67): a broker asks the controller for a block of producer ids.
+
+    v0  introduced by KIP-730
+
+The block is ``producer_id_len`` ids, counted from ``producer_id_start``.
+"""
 
 from odradek.protocol.schema import Message, int16, int32, int64
 

@@ -1,4 +1,11 @@
-"""AlterClientQuotas (key 49): change quotas."""
+"""AlterClientQuotas (key 49): set or remove the quotas of users, clients and addresses.
+
+    v0  introduced by KIP-546
+    v1  first flexible version
+
+An entity is made of parts of type ``user``, ``client-id`` or ``ip``; a null name is the default of
+its type.  ``remove`` makes ``value`` meaningless.
+"""
 
 from odradek.protocol.schema import Message, Struct, array, boolean, float64, int16, int32, string
 

@@ -1,4 +1,10 @@
-"""AlterPartitionReassignments (key 45): start or cancel reassignments."""
+"""AlterPartitionReassignments (key 45): move partitions to other replicas, or stop moving them.
+
+    v0  introduced by KIP-455
+    v1  a change of the replication factor can be forbidden (KIP-860)
+
+Null ``replicas`` cancel the reassignment under way.
+"""
 
 from odradek.protocol.schema import Message, Struct, array, boolean, int16, int32, string
 

@@ -1,4 +1,10 @@
-"""AlterUserScramCredentials (key 51): change SCRAM credentials."""
+"""AlterUserScramCredentials (key 51): set or delete the SCRAM credentials of users.
+
+    v0  introduced by KIP-554
+
+Mechanisms: 1 SCRAM-SHA-256, 2 SCRAM-SHA-512.  The password itself never travels: the client
+sends it salted and iterated.
+"""
 
 from odradek.protocol.schema import Message, Struct, array, byte_string, int8, int16, int32, string
 

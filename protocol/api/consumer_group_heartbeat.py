@@ -1,4 +1,12 @@
-"""ConsumerGroupHeartbeat (key 68): new group protocol: one call does it all."""
+"""ConsumerGroupHeartbeat (key 68): by one call a member joins, stays, is assigned and leaves.
+
+    v0  introduced by KIP-848
+    v1  subscriptions by regular expression (KIP-848); the client makes the member id (KIP-1082)
+
+``member_epoch`` in the request: 0 joins, -1 leaves, -2 leaves as a static member who will be back.
+Null, or -1 for the timeout, means unchanged since the last heartbeat; a null assignment in the
+response means the same.
+"""
 
 from odradek.protocol.schema import Message, Struct, array, int16, int32, string, struct, uuid
 from odradek.protocol.types import Uuid

@@ -1,4 +1,12 @@
-"""ControlledShutdown (key 7): a broker asks the controller to move its leaders away."""
+"""ControlledShutdown (key 7): a broker that will stop asks the controller to move its leaders away.
+
+    v0  the request header is v0, without client id
+    v1  the ordinary request header
+    v2  the broker names its epoch (KIP-380)
+    v3  first flexible version
+
+``remaining_partitions`` are those the broker still leads; it asks again until there are none.
+"""
 
 from odradek.protocol.schema import Message, Struct, array, int16, int32, int64, string
 

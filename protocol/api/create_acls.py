@@ -1,4 +1,13 @@
-"""CreateAcls (key 30): add ACLs."""
+"""CreateAcls (key 30): add access rules.
+
+    v0  introduced by KIP-140
+    v1  resources may be named by prefix (KIP-290); the answer is sent before throttling (KIP-219)
+    v2  first flexible version
+    v3  users are resources (KIP-373)
+
+Numbers of types, operations and permissions: in ``describe_acls.py``.  Results stand in the order
+of the creations.
+"""
 
 from odradek.protocol.schema import Message, Struct, array, int8, int16, int32, string
 

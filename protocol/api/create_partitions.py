@@ -1,4 +1,13 @@
-"""CreatePartitions (key 37): add partitions to topics."""
+"""CreatePartitions (key 37): give topics more partitions.
+
+    v0  introduced by KIP-195
+    v1  the answer is sent before throttling (KIP-219)
+    v2  first flexible version
+    v3  may answer THROTTLING_QUOTA_EXCEEDED (KIP-599)
+
+``count`` is the new total.  ``assignments`` name the replicas of the added partitions only; null
+leaves the choice to the controller.
+"""
 
 from odradek.protocol.schema import Message, Struct, array, boolean, int16, int32, string
 

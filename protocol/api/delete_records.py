@@ -1,4 +1,12 @@
-"""DeleteRecords (key 21): move a log's start forward."""
+"""DeleteRecords (key 21): drop the oldest records by moving the start of a log forward.
+
+    v0  introduced by KIP-107
+    v1  the answer is sent before throttling (KIP-219)
+    v2  first flexible version
+
+Records before ``offset`` go; -1 stands for the high watermark.  ``low_watermark`` is the smallest
+log start offset among the replicas.
+"""
 
 from odradek.protocol.schema import Message, Struct, array, int16, int32, int64, string
 

@@ -1,10 +1,15 @@
-"""DeleteShareGroupState (key 86): share state: delete."""
+"""DeleteShareGroupState (key 86): the group coordinator drops the stored state of a share group.
+
+    v0  unstable: early access of KIP-932
+
+The state is kept by the share coordinator, key type 2 of FindCoordinator.
+"""
 
 from odradek.protocol.schema import Message, Struct, array, int16, int32, string, uuid
 from odradek.protocol.types import Uuid
 
 
-class DeleteShareGroupStateRequest(Message, key=86, versions="0", flexible="0+"):
+class DeleteShareGroupStateRequest(Message, key=86, versions="0", flexible="0+", unstable="0"):
     class Topic(Struct):
         class Partition(Struct):
             partition: int = int32()

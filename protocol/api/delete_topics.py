@@ -1,4 +1,15 @@
-"""DeleteTopics (key 20): delete topics."""
+"""DeleteTopics (key 20): delete topics and everything in them.
+
+    v0  introduced by KIP-4
+    v1  the response may throttle
+    v2  the answer is sent before throttling (KIP-219)
+    v3  TOPIC_DELETION_DISABLED where v2 said INVALID_REQUEST (KIP-322)
+    v4  first flexible version
+    v5  errors have a message, THROTTLING_QUOTA_EXCEEDED among them (KIP-599)
+    v6  a topic is given by name or by id (KIP-516)
+
+From v6 on the response's name is null when the id is unknown or the topic may not be described.
+"""
 
 from odradek.protocol.schema import Message, Struct, array, int16, int32, string, uuid
 from odradek.protocol.types import ZERO_UUID, Uuid

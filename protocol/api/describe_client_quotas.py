@@ -1,4 +1,11 @@
-"""DescribeClientQuotas (key 48): read quotas."""
+"""DescribeClientQuotas (key 48): list the quotas of users, clients and addresses.
+
+    v0  introduced by KIP-546
+    v1  first flexible version
+
+``match_type``: 0 the name in ``match``, 1 the default (null) name, 2 any given name.  ``strict``
+leaves out entities with parts that no component mentions.
+"""
 
 from odradek.protocol.schema import (
     Message,

@@ -1,4 +1,12 @@
-"""DescribeCluster (key 60): cluster id, controller, brokers."""
+"""DescribeCluster (key 60): the cluster's id, its controller and its brokers.
+
+    v0  introduced by KIP-700
+    v1  asks for brokers or for controllers (KIP-919)
+    v2  fenced brokers are shown on request (KIP-1073)
+
+``endpoint_type``: 1 brokers, 2 controllers.  ``cluster_authorized_operations``: as in
+``describe_acls.py``.
+"""
 
 from odradek.protocol.schema import Message, Struct, array, boolean, int8, int16, int32, string
 

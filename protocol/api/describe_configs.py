@@ -1,4 +1,22 @@
-"""DescribeConfigs (key 32): read configuration."""
+"""DescribeConfigs (key 32): read the configuration of topics, brokers and other resources.
+
+    v0  introduced by KIP-133
+    v1  the source of a value instead of ``is_default``; synonyms on request (KIP-226)
+    v2  the answer is sent before throttling (KIP-219)
+    v3  types, and documentation on request (KIP-569)
+    v4  first flexible version
+
+The numbers of the configuration APIs:
+
+    resource type  2 topic, 4 broker, 8 broker logger, 16 client metrics, 32 group
+    config source  1 topic, 2 dynamic broker, 3 dynamic default of all brokers, 4 static broker,
+                   5 built-in default, 6 broker logger, 7 client metrics, 8 group
+    config type    0 unknown, 1 boolean, 2 string, 3 int, 4 short, 5 long, 6 double, 7 list,
+                   8 class, 9 password
+
+Null ``configuration_keys`` ask for all.  A broker's name is its id, or empty for the default of
+all brokers.  The value of a sensitive key is null.
+"""
 
 from odradek.protocol.schema import Message, Struct, array, boolean, int8, int16, int32, string
 

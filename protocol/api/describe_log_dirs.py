@@ -1,4 +1,15 @@
-"""DescribeLogDirs (key 35): sizes and state of log directories."""
+"""DescribeLogDirs (key 35): what lies in the log directories of one broker?
+
+    v0  introduced by KIP-113
+    v1  the answer is sent before throttling (KIP-219)
+    v2  first flexible version
+    v3  an error of the whole request (KIP-784)
+    v4  size of the volume and space left on it (KIP-827)
+
+Null ``topics`` ask for all.  ``is_future_key`` marks the copy that AlterReplicaLogDirs is filling.
+Its ``offset_lag`` is how far it is behind the replica it will replace; that of another log, how far
+it is behind the high watermark.
+"""
 
 from odradek.protocol.schema import Message, Struct, array, boolean, int16, int32, int64, string
 

@@ -1,4 +1,9 @@
-"""DescribeProducers (key 61): active producers of partitions."""
+"""DescribeProducers (key 61): the idempotent producers that a partition remembers.
+
+    v0  introduced by KIP-664
+
+``producer_epoch`` is an int32 here and an int16 everywhere else.
+"""
 
 from odradek.protocol.schema import Message, Struct, array, int16, int32, int64, string
 

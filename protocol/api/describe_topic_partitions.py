@@ -1,4 +1,11 @@
-"""DescribeTopicPartitions (key 75): paged topic description."""
+"""DescribeTopicPartitions (key 75): describe topics page by page.
+
+    v0  introduced by KIP-966
+
+An empty ``topics`` asks for all.  A page has at most ``response_partition_limit`` partitions; a
+``next_cursor`` that is not null is the ``cursor`` of the next request.
+``topic_authorized_operations``: as in ``describe_acls.py``.
+"""
 
 from odradek.protocol.schema import (
     Message,

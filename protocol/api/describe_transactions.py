@@ -1,4 +1,10 @@
-"""DescribeTransactions (key 65): state of transactional ids."""
+"""DescribeTransactions (key 65): state and partitions of transactional ids.
+
+    v0  introduced by KIP-664
+
+States go by name: Empty, Ongoing, PrepareCommit, PrepareAbort, CompleteCommit, CompleteAbort,
+PrepareEpochFence.  ``transaction_start_time_ms`` is -1 in state Empty.
+"""
 
 from odradek.protocol.schema import Message, Struct, array, int16, int32, int64, string
 

@@ -1,4 +1,14 @@
-"""EndTxn (key 26): commit or abort."""
+"""EndTxn (key 26): a producer commits or aborts its transaction.
+
+    v0  introduced by KIP-98
+    v1  the answer is sent before throttling (KIP-219)
+    v2  PRODUCER_FENCED where v1 said INVALID_PRODUCER_EPOCH (KIP-588)
+    v3  first flexible version
+    v4  may answer TRANSACTION_ABORTABLE (KIP-890)
+    v5  every transaction gets its own epoch: the response has the next (KIP-890)
+
+``committed``: true commits, false aborts.
+"""
 
 from odradek.protocol.schema import Message, boolean, int16, int32, int64, string
 

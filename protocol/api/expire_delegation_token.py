@@ -1,4 +1,11 @@
-"""ExpireDelegationToken (key 40): end a delegation token."""
+"""ExpireDelegationToken (key 40): change when a delegation token ends, or end it now.
+
+    v0  introduced by KIP-48
+    v1  the answer is sent before throttling (KIP-219)
+    v2  first flexible version
+
+A negative ``expiry_time_period_ms`` ends the token at once.
+"""
 
 from odradek.protocol.schema import Message, byte_string, int16, int32, int64
 

@@ -1,4 +1,32 @@
-"""Fetch (key 1): read record batches (clients and followers)."""
+"""Fetch (key 1): consumers and followers read record batches.
+
+    v1   the response may throttle
+    v2   records may be of magic 1 (KIP-32)
+    v3   a limit on the whole response, filled in the order of the request (KIP-74)
+    v4   isolation level, aborted transactions; records may be of magic 2 (KIP-98)
+    v5   both sides tell the start of their log (KIP-107)
+    v6   may answer KAFKA_STORAGE_ERROR (KIP-112)
+    v7   fetch sessions: only what changed is sent (KIP-227)
+    v8   the answer is sent before throttling (KIP-219)
+    v9   the reader's leader epoch is checked (KIP-320)
+    v10  records may be compressed with zstd (KIP-110)
+    v11  a consumer names its rack and is sent to a near replica (KIP-392)
+    v12  first flexible version; truncation by diverging epochs, hints at the leader (KIP-595),
+         snapshots (KIP-630)
+    v13  topic ids instead of names (KIP-516)
+    v14  may answer OFFSET_MOVED_TO_TIERED_STORAGE (KIP-405)
+    v15  a follower names its broker epoch (KIP-903)
+    v16  endpoints of the leaders hinted at (KIP-951)
+    v17  a follower names its log directory (KIP-853)
+    v18  a follower names the high watermark it knows (KIP-1166)
+
+Records are whole batches as they lie in the log, but for the last, which may be cut off anywhere.
+A version that does not allow their magic gets them converted down.
+
+    replica id       a broker, -1 a consumer, -2 a debugging consumer
+    isolation level  0 uncommitted, 1 committed: up to the last stable offset
+    session epoch    0 opens a session, -1 closes it or does without, others count up
+"""
 
 from odradek.protocol.schema import (
     DEFAULTS,

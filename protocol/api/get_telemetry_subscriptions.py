@@ -1,4 +1,11 @@
-"""GetTelemetrySubscriptions (key 71): which metrics a client should push."""
+"""GetTelemetrySubscriptions (key 71): a client asks which metrics to push, and how often.
+
+    v0  introduced by KIP-714
+
+A zero ``client_instance_id`` asks for a new one, which is in the response.  Metrics are requested
+by prefix: none by an empty list, all by a single empty string.  Compression types are numbered as
+in record batches.
+"""
 
 from odradek.protocol.schema import Message, array, boolean, int8, int16, int32, string, uuid
 from odradek.protocol.types import Uuid

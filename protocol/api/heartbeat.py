@@ -1,4 +1,12 @@
-"""Heartbeat (key 12): a member is alive."""
+"""Heartbeat (key 12): a group member says it is alive.
+
+    v1  the response may throttle
+    v2  the answer is sent before throttling (KIP-219)
+    v3  static members name their instance (KIP-345)
+    v4  first flexible version
+
+REBALANCE_IN_PROGRESS tells the member to join again.
+"""
 
 from odradek.protocol.schema import Message, int16, int32, string
 

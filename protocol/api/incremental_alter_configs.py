@@ -1,4 +1,11 @@
-"""IncrementalAlterConfigs (key 44): change single configuration keys."""
+"""IncrementalAlterConfigs (key 44): change single keys of a configuration, leaving the others.
+
+    v0  introduced by KIP-339
+    v1  first flexible version
+
+``config_operation``: 0 set, 1 delete, 2 append to a list, 3 subtract from a list.  Resource types:
+as in ``describe_configs.py``.
+"""
 
 from odradek.protocol.schema import Message, Struct, array, boolean, int8, int16, int32, string
 

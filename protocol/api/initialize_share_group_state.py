@@ -1,10 +1,15 @@
-"""InitializeShareGroupState (key 83): share state: create."""
+"""InitializeShareGroupState (key 83): the group coordinator creates the state of a share group.
+
+    v0  unstable: early access of KIP-932
+
+``start_offset`` -1 leaves the start of the share-partition open.
+"""
 
 from odradek.protocol.schema import Message, Struct, array, int16, int32, int64, string, uuid
 from odradek.protocol.types import Uuid
 
 
-class InitializeShareGroupStateRequest(Message, key=83, versions="0", flexible="0+"):
+class InitializeShareGroupStateRequest(Message, key=83, versions="0", flexible="0+", unstable="0"):
     class Topic(Struct):
         class Partition(Struct):
             partition: int = int32()

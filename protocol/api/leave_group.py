@@ -1,4 +1,13 @@
-"""LeaveGroup (key 13): leave a group."""
+"""LeaveGroup (key 13): members leave their group at once, without waiting for a timeout.
+
+    v1  the response may throttle
+    v2  the answer is sent before throttling (KIP-219)
+    v3  many members at once, static ones by their instance (KIP-345)
+    v4  first flexible version
+    v5  members tell why they leave (KIP-800)
+
+An operator removes a static member by its instance alone, with an empty ``member_id``.
+"""
 
 from odradek.protocol.schema import Message, Struct, array, int16, int32, string
 

@@ -1,4 +1,9 @@
-"""ListPartitionReassignments (key 46): reassignments under way."""
+"""ListPartitionReassignments (key 46): the reassignments under way.
+
+    v0  introduced by KIP-455
+
+Null ``topics`` ask for all.  ``replicas`` are old and new together.
+"""
 
 from odradek.protocol.schema import Message, Struct, array, int16, int32, string
 

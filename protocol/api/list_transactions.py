@@ -1,4 +1,12 @@
-"""ListTransactions (key 66): transactional ids on this broker."""
+"""ListTransactions (key 66): the transactional ids that this broker coordinates.
+
+    v0  introduced by KIP-664
+    v1  only those that have run for longer than a time (KIP-994)
+    v2  only those whose id matches a regular expression (KIP-1152)
+
+An empty filter lets all pass, and so does a negative ``duration_filter``, in milliseconds.  States:
+as in ``describe_transactions.py``.
+"""
 
 from odradek.protocol.schema import Message, Struct, array, int16, int32, int64, string
 

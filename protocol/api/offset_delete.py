@@ -1,4 +1,9 @@
-"""OffsetDelete (key 47): delete offsets of a group."""
+"""OffsetDelete (key 47): delete committed offsets of topics that a group no longer reads.
+
+    v0  introduced by KIP-496, never flexible
+
+A topic that a member subscribes to answers GROUP_SUBSCRIBED_TO_TOPIC.
+"""
 
 from odradek.protocol.schema import Message, Struct, array, int16, int32, string
 

@@ -1,4 +1,10 @@
-"""PushTelemetry (key 72): client pushes metrics."""
+"""PushTelemetry (key 72): a client sends its metrics to the broker.
+
+    v0  introduced by KIP-714
+
+``metrics`` is an OpenTelemetry MetricsData v1 message in protobuf, compressed by a codec numbered
+as in record batches.  ``terminating`` marks the client's last push.
+"""
 
 from odradek.protocol.schema import Message, boolean, byte_string, int8, int16, int32, uuid
 from odradek.protocol.types import Uuid

@@ -1,10 +1,16 @@
-"""ReadShareGroupState (key 84): share state: read."""
+"""ReadShareGroupState (key 84): a share-partition's leader loads its stored state.
+
+    v0  unstable: early access of KIP-932
+
+``delivery_state``: 0 available, 2 acknowledged, 4 archived.  ``start_offset`` is -1 when not yet
+known.
+"""
 
 from odradek.protocol.schema import Message, Struct, array, int8, int16, int32, int64, string, uuid
 from odradek.protocol.types import Uuid
 
 
-class ReadShareGroupStateRequest(Message, key=84, versions="0", flexible="0+"):
+class ReadShareGroupStateRequest(Message, key=84, versions="0", flexible="0+", unstable="0"):
     class Topic(Struct):
         class Partition(Struct):
             partition: int = int32()

@@ -1,10 +1,16 @@
-"""ReadShareGroupStateSummary (key 87): share state: summary."""
+"""ReadShareGroupStateSummary (key 87): the stored start of share-partitions, without the batches.
+
+    v0  unstable: early access of KIP-932
+
+``start_offset`` is -1 when not yet known.  Kafka 4.1 adds a leader epoch to the response without a
+new version.
+"""
 
 from odradek.protocol.schema import Message, Struct, array, int16, int32, int64, string, uuid
 from odradek.protocol.types import Uuid
 
 
-class ReadShareGroupStateSummaryRequest(Message, key=87, versions="0", flexible="0+"):
+class ReadShareGroupStateSummaryRequest(Message, key=87, versions="0", flexible="0+", unstable="0"):
     class Topic(Struct):
         class Partition(Struct):
             partition: int = int32()

@@ -1,4 +1,11 @@
-"""SaslAuthenticate (key 36): exchange SASL tokens."""
+"""SaslAuthenticate (key 36): client and broker exchange the tokens of a SASL mechanism.
+
+    v0  introduced by KIP-152
+    v1  tells when the client must authenticate again (KIP-368)
+    v2  first flexible version
+
+``session_lifetime_ms`` 0 sets no limit.
+"""
 
 from odradek.protocol.schema import Message, byte_string, int16, int64, string
 

@@ -1,4 +1,9 @@
-"""ShareAcknowledge (key 79): share group acknowledge."""
+"""ShareAcknowledge (key 79): a member of a share group settles records without fetching more.
+
+    v0  unstable: early access of KIP-932, replaced in Kafka 4.1
+
+Acknowledge types and session epochs: as in ``share_fetch.py``.
+"""
 
 from odradek.protocol.schema import (
     Message,
@@ -15,7 +20,7 @@ from odradek.protocol.schema import (
 from odradek.protocol.types import Uuid
 
 
-class ShareAcknowledgeRequest(Message, key=79, versions="0", flexible="0+"):
+class ShareAcknowledgeRequest(Message, key=79, versions="0", flexible="0+", unstable="0"):
     class Topic(Struct):
         class Partition(Struct):
             class AcknowledgementBatch(Struct):

@@ -1,4 +1,15 @@
-"""ShareFetch (key 78): share group fetch."""
+"""ShareFetch (key 78): a member of a share group acquires records and settles earlier ones.
+
+    v0  unstable: early access of KIP-932, replaced in Kafka 4.1
+
+The numbers of the share fetch APIs:
+
+    acknowledge type     0 gap, 1 accept, 2 release for another try, 3 reject; one for a whole batch
+                         or one for every offset in it
+    share session epoch  0 opens a session, -1 closes it, others count up
+
+A ``partition_max_bytes`` of 0 only acknowledges.
+"""
 
 from odradek.protocol.schema import (
     Message,
@@ -16,7 +27,7 @@ from odradek.protocol.schema import (
 from odradek.protocol.types import RecordData, Uuid
 
 
-class ShareFetchRequest(Message, key=78, versions="0", flexible="0+"):
+class ShareFetchRequest(Message, key=78, versions="0", flexible="0+", unstable="0"):
     class Topic(Struct):
         class Partition(Struct):
             class AcknowledgementBatch(Struct):

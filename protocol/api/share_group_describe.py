@@ -1,4 +1,9 @@
-"""ShareGroupDescribe (key 77): share group state."""
+"""ShareGroupDescribe (key 77): state, members and assignments of share groups.
+
+    v0  unstable: early access of KIP-932, replaced in Kafka 4.1
+
+``authorized_operations``: as in ``describe_acls.py``.
+"""
 
 from odradek.protocol.schema import (
     Message,
@@ -14,7 +19,7 @@ from odradek.protocol.schema import (
 from odradek.protocol.types import Uuid
 
 
-class ShareGroupDescribeRequest(Message, key=77, versions="0", flexible="0+"):
+class ShareGroupDescribeRequest(Message, key=77, versions="0", flexible="0+", unstable="0"):
     group_ids: list[str] = array(string)
     include_authorized_operations: bool = boolean()
 

@@ -1,10 +1,16 @@
-"""ShareGroupHeartbeat (key 76): share group heartbeat."""
+"""ShareGroupHeartbeat (key 76): by one call a member joins a share group, stays and leaves.
+
+    v0  unstable: early access of KIP-932, replaced in Kafka 4.1
+
+``member_epoch`` in the request: 0 joins, -1 leaves.  Null means unchanged since the last heartbeat,
+in the request and in the response.
+"""
 
 from odradek.protocol.schema import Message, Struct, array, int16, int32, string, struct, uuid
 from odradek.protocol.types import Uuid
 
 
-class ShareGroupHeartbeatRequest(Message, key=76, versions="0", flexible="0+"):
+class ShareGroupHeartbeatRequest(Message, key=76, versions="0", flexible="0+", unstable="0"):
     group_id: str = string()
     member_id: str = string()
     member_epoch: int = int32()

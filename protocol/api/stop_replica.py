@@ -1,4 +1,13 @@
-"""StopReplica (key 5): controller tells a broker to stop, or delete, replicas."""
+"""StopReplica (key 5): the controller tells a broker to stop replicas, and perhaps delete them.
+
+    v1  partitions grouped by topic; the broker's epoch is checked (KIP-380)
+    v2  first flexible version
+    v3  each partition has its leader epoch and says whether it goes; may answer
+        FENCED_LEADER_EPOCH (KIP-570)
+    v4  the sender may be a KRaft controller (KIP-866)
+
+``leader_epoch``: -1 unknown, -2 the topic is being deleted; neither is checked.
+"""
 
 from odradek.protocol.schema import Message, Struct, array, boolean, int16, int32, int64, string
 

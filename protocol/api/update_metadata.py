@@ -1,4 +1,17 @@
-"""UpdateMetadata (key 6): controller sends the cluster picture to brokers."""
+"""UpdateMetadata (key 6): the controller sends brokers the picture of the cluster.
+
+    v1  many endpoints per broker (KIP-2)
+    v2  racks (KIP-36)
+    v3  listener names (KIP-103)
+    v4  offline replicas (KIP-112)
+    v5  partitions grouped by topic; the broker's epoch is checked (KIP-380)
+    v6  first flexible version
+    v7  topic ids (KIP-516)
+    v8  the sender may be a KRaft controller (KIP-866)
+
+``leader``: -1 none, -2 the topic is being deleted.  ``security_protocol``: 0 PLAINTEXT, 1 SSL, 2
+SASL_PLAINTEXT, 3 SASL_SSL.  ``type``: 0 unknown, 1 incremental, 2 full.
+"""
 
 from odradek.protocol.schema import (
     Message,

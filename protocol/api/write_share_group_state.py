@@ -1,10 +1,16 @@
-"""WriteShareGroupState (key 85): share state: write."""
+"""WriteShareGroupState (key 85): a share-partition's leader stores its state.
+
+    v0  unstable: early access of KIP-932
+
+``delivery_state``: 0 available, 2 acknowledged, 4 archived.  ``start_offset`` -1 leaves the start
+as it is.
+"""
 
 from odradek.protocol.schema import Message, Struct, array, int8, int16, int32, int64, string, uuid
 from odradek.protocol.types import Uuid
 
 
-class WriteShareGroupStateRequest(Message, key=85, versions="0", flexible="0+"):
+class WriteShareGroupStateRequest(Message, key=85, versions="0", flexible="0+", unstable="0"):
     class Topic(Struct):
         class Partition(Struct):
             class StateBatch(Struct):

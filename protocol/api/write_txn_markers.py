@@ -1,4 +1,10 @@
-"""WriteTxnMarkers (key 27): coordinator writes commit/abort markers into logs."""
+"""WriteTxnMarkers (key 27): a coordinator ends a transaction in the logs of its partitions.
+
+    v0  introduced by KIP-98
+    v1  first flexible version
+
+``transaction_result``: true commits, false aborts.
+"""
 
 from odradek.protocol.schema import Message, Struct, array, boolean, int16, int32, int64, string
 

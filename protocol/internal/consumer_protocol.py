@@ -1,4 +1,16 @@
-"""Subscriptions and assignments: what the members of a consumer group tell each other."""
+"""Subscriptions and assignments: what the members of a classic consumer group tell each other.
+
+They travel as bytes, opaque to the broker, in the ``metadata`` of JoinGroup and the ``assignment``
+of SyncGroup when the protocol type is ``consumer``, and are stored in the group's log.  An int16
+version, which is not part of the messages below, stands before each.
+
+    v1  a subscription tells the partitions its member still has (KIP-429)
+    v2  and the generation it had them in (KIP-792)
+    v3  and the member's rack (KIP-881)
+
+Assignments are the same in all versions.  A newer version begins with these fields: it is read
+as v3, and what follows is left alone.
+"""
 
 from odradek.protocol.schema import Message, Struct, array, byte_string, int32, string
 

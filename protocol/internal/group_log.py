@@ -1,4 +1,26 @@
-"""Keys and values in ``__consumer_offsets``: committed offsets and classic groups."""
+"""Keys and values in ``__consumer_offsets``: committed offsets and classic groups.
+
+The hash of a group's id tells its partition.  Every key and value begins with an int16 version,
+which is not part of the messages below.  The key's version tells what the record is; a null value
+deletes it.
+
+    OffsetCommitKey     v0  the oldest brokers; read only
+                        v1  the same fields; written
+    OffsetCommitValue   v0  the oldest brokers
+                        v1  a time of expiry; written when the commit asked for one
+                        v2  none: the group decides when its offsets expire (KIP-211)
+                        v3  the leader epoch (KIP-320); written
+                        v4  first flexible version; never written (KIP-915)
+    GroupMetadataKey    v2  written
+    GroupMetadataValue  v0  the session timeout serves for rebalances too
+                        v1  a rebalance timeout of its own (KIP-62)
+                        v2  since when the group is in its state (KIP-211)
+                        v3  instances of static members (KIP-345); written
+                        v4  first flexible version; never written (KIP-915)
+
+All versions are read.  ``subscription`` and ``assignment`` are in ``consumer_protocol.py`` when
+``protocol_type`` is ``consumer``.
+"""
 
 from odradek.protocol.schema import Message, Struct, array, byte_string, int32, int64, string
 

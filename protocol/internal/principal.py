@@ -1,4 +1,12 @@
-"""A client's identity, as one broker passes it to another."""
+"""Who a forwarded request came from, as one broker tells another.
+
+It travels as bytes in an Envelope request (KIP-590).  An int16 version, which is not part of the
+message below, stands before it.
+
+    v0  the only version, read and written
+
+``token_authenticated``: the client used a delegation token.
+"""
 
 from odradek.protocol.schema import Message, boolean, string
 

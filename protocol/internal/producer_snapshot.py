@@ -1,4 +1,12 @@
-"""The ``.snapshot`` file of a partition: its producers' state at an offset."""
+"""The ``.snapshot`` file of a partition: its producers' state at the offset in the file's name.
+
+The file is an int16 version, which is not part of the message below, and the message.
+
+    v1  the only version, read and written
+
+``crc`` is the CRC-32C of everything after it.  ``current_txn_first_offset`` is -1 when the producer
+has no transaction open.
+"""
 
 from odradek.protocol.schema import Message, Struct, array, int16, int32, int64, uint32
 

@@ -1,4 +1,15 @@
-"""Values of the control records that a KRaft quorum writes into its log."""
+"""Values of the control records that a KRaft quorum writes into its log.
+
+Read to show such logs; a broker with ZooKeeper never writes them.  The type in the record's key
+tells the message; no version stands before it, as each begins with its own.
+
+    type 2  LeaderChangeMessage   v0  introduced by KIP-595
+                                  v1  voters have a directory (KIP-853)
+         3  SnapshotHeaderRecord  v0  introduced by KIP-630
+         4  SnapshotFooterRecord  v0  introduced by KIP-630
+         5  KRaftVersionRecord    v0  introduced by KIP-853
+         6  VotersRecord          v0  introduced by KIP-853
+"""
 
 from odradek.protocol.schema import (
     Message,

@@ -1,4 +1,18 @@
-"""Keys and values in ``__consumer_offsets`` for share groups (KIP-932)."""
+"""Keys and values in ``__consumer_offsets``: share groups (KIP-932).
+
+Stored as in ``group_log.py``: an int16 version before every key and value, and the key's version
+tells what the record is.  Values have v0 only; a null value deletes.
+
+    key v10  ShareGroupMemberMetadata            what a member told about itself
+        v11  ShareGroupMetadata                  the group's epoch
+        v12  ShareGroupTargetAssignmentMetadata  the epoch of the target assignment
+        v13  ShareGroupTargetAssignmentMember    what a member shall have
+        v14  ShareGroupCurrentMemberAssignment   what a member has
+        v15  ShareGroupStatePartitionMetadata    partitions with state at the share coordinator
+
+A member's ``state``: as in ``consumer_group_log.py``.  The value of key v11 is that of Kafka 3.9
+and 4.0; in 4.1 an int64, the hash of the topics, follows the epoch.
+"""
 
 from odradek.protocol.schema import Message, Struct, array, int8, int32, string, uuid
 from odradek.protocol.types import Uuid

@@ -1,4 +1,18 @@
-"""Keys and values in ``__transaction_state``."""
+"""Keys and values in ``__transaction_state``: the coordinators' memory of transactional ids.
+
+The hash of a transactional id tells its partition.  Every key and value begins with an int16
+version, which is not part of the messages below; a null value deletes.
+
+    TransactionLogKey    v0  written
+    TransactionLogValue  v0  written while transaction.version is 0
+                         v1  first flexible version; neighbouring producer ids and the client's
+                             transaction version as tagged fields (KIP-890); written from
+                             transaction.version 1 on
+
+All versions are read.  ``transaction_status``: 0 Empty, 1 Ongoing, 2 PrepareCommit, 3 PrepareAbort,
+4 CompleteCommit, 5 CompleteAbort, 6 Dead, 7 PrepareEpochFence.  ``transaction_partitions`` is null
+in state Empty.
+"""
 
 from odradek.protocol.schema import Message, Struct, array, int8, int16, int32, int64, string
 
@@ -16,6 +30,7 @@ class TransactionLogValue(Message, versions="0-1", flexible="1+"):
     previous_producer_id: int = int64("1+", tag=0, default=-1)
     next_producer_id: int = int64("1+", tag=1, default=-1)
     producer_epoch: int = int16()
+    next_producer_epoch: int = int16("1+", tag=3, default=-1)
     transaction_timeout_ms: int = int32()
     transaction_status: int = int8()
     transaction_partitions: list[TopicPartitions] | None = array(TopicPartitions, nullable="0+")

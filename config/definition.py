@@ -1,0 +1,241 @@
+"""One setting: its name, kind, default and rules, and the words in which a table declares it.
+
+    num_network_threads: int = integer(
+        "num.network.threads", default=1, at_least=1, update=Update.CLUSTER,
+        doc="Processors.  Each owns its connections for life.",
+    )
+
+A setting declared without ``default`` must be given.  One that nobody wrote may take another's
+value: ``default=value_of("log.retention.hours", times=60)`` names one of the same table,
+``synonym="log.segment.bytes"`` (on a topic's setting) one of the server's tables.
+
+Owner: none; immutable, any thread.
+"""
+
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any, Required, TypedDict, TypeVar, Unpack, cast
+
+from odradek.config.kinds import HIDDEN, Kind, Password
+
+# Any, because it stands as the default of every field specifier.
+REQUIRED: Any = object()
+
+
+class SettingError(Exception):
+    """A value that breaks a rule: ``num.network.threads=0: must be at least 1``."""
+
+    def __init__(self, name: str, text: str | None, rule: str) -> None:
+        super().__init__(name, text, rule)
+        self.name = name
+        self.rule = rule
+
+    def __str__(self) -> str:
+        name, text, rule = self.args
+        return f"{name}: {rule}" if text is None else f"{name}={text}: {rule}"
+
+
+class Layer(Enum):
+    """Where a value was written, the strongest first; the numbers are DescribeConfigs' sources."""
+
+    TOPIC = 1
+    BROKER = 2
+    CLUSTER = 3
+    FILE = 4
+    DEFAULT = 5
+
+
+class Update(Enum):
+    """name = (Kafka's word for it, the layers in which it can change while the broker runs)"""
+
+    READ_ONLY = ("read-only", ())
+    BROKER = ("per-broker", (Layer.BROKER,))
+    CLUSTER = ("cluster-wide", (Layer.BROKER, Layer.CLUSTER))
+    TOPIC = ("per-topic", (Layer.TOPIC,))
+
+    def __init__(self, word: str, layers: tuple[Layer, ...]) -> None:
+        self.word = word
+        self.layers = layers
+
+
+class Importance(Enum):
+    HIGH = "high"
+    MEDIUM = "medium"
+    LOW = "low"
+
+
+@dataclass(frozen=True, slots=True)
+class Fallback:
+    """A default that is another setting's value."""
+
+    name: str
+    times: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Setting:
+    """What is declared of a setting, whatever its value."""
+
+    name: str
+    kind: Kind
+    default: Any
+    doc: str
+    update: Update = Update.READ_ONLY
+    importance: Importance = Importance.MEDIUM
+    synonym: str | None = None
+    at_least: float | None = None
+    at_most: float | None = None
+    one_of: Collection[str] = ()
+    non_empty: bool = False
+    check: Callable[[Any], str | None] | None = None
+
+    def __post_init__(self) -> None:
+        if self.plain_default is not None:
+            self.check_value(self.plain_default)
+
+    @property
+    def plain_default(self) -> Any:
+        """None where the default is another setting's value, or where there is none."""
+        missing = self.default is REQUIRED or isinstance(self.default, Fallback)
+        return None if missing else self.default
+
+    @property
+    def sensitive(self) -> bool:
+        return self.kind is Kind.PASSWORD
+
+    @property
+    def bounds(self) -> str:
+        """In words; empty if there are none."""
+        if self.at_least is not None and self.at_most is not None:
+            return f"between {self.at_least} and {self.at_most}"
+        if self.at_least is not None:
+            return f"at least {self.at_least}"
+        return "" if self.at_most is None else f"at most {self.at_most}"
+
+    def shown(self, value: Any) -> str | None:
+        """As DescribeConfigs shows it; secrets and what is not set have no text."""
+        return None if self.sensitive or value is None else self.kind.write(value)
+
+    def parse(self, text: str) -> Any:
+        try:
+            value = self.kind.parse(text)
+        except ValueError as broken:
+            raise SettingError(self.name, text, str(broken)) from broken
+        self.check_value(value)
+        return value
+
+    def check_value(self, value: Any) -> None:
+        rule = self._broken_rule(value)
+        if rule is not None:
+            raise SettingError(self.name, HIDDEN if self.sensitive else self.shown(value), rule)
+
+    def _broken_rule(self, value: Any) -> str | None:
+        if self.non_empty and not value:
+            return "must not be empty"
+        if self.at_least is not None and value < self.at_least:
+            return f"must be {self.bounds}"
+        if self.at_most is not None and value > self.at_most:
+            return f"must be {self.bounds}"
+        elements = value if self.kind is Kind.LIST else (value,)
+        if self.one_of and not set(elements).issubset(self.one_of):
+            return f"must be one of {', '.join(self.one_of)}"
+        return self.check(value) if self.check else None
+
+
+class Options(TypedDict, total=False):
+    """What can be said of a setting of any kind."""
+
+    doc: Required[str]
+    update: Update
+    importance: Importance
+    synonym: str
+
+
+class WholeNumberOptions(Options, total=False):
+    at_least: int
+    at_most: int
+    check: Callable[[int], str | None]
+
+
+class NumberOptions(Options, total=False):
+    at_least: float
+    at_most: float
+    check: Callable[[float], str | None]
+
+
+class TextOptions(Options, total=False):
+    """``check`` returns the rule that a value breaks, such as "must name a port"."""
+
+    non_empty: bool
+    check: Callable[[str], str | None]
+
+
+class ListOptions(Options, total=False):
+    one_of: Collection[str]
+    non_empty: bool
+    check: Callable[[tuple[str, ...]], str | None]
+
+
+# The specifiers return the type of their default, so that a type checker compares it, and the
+# annotation of the attribute, with what the setting can be.
+_Default = TypeVar("_Default")
+_Boolean = TypeVar("_Boolean", bound=bool | None)
+_Int = TypeVar("_Int", bound=int | None)
+_Float = TypeVar("_Float", bound=float | None)
+_Text = TypeVar("_Text", bound=str | None)
+_List = TypeVar("_List", bound=tuple[str, ...] | None)
+_Secret = TypeVar("_Secret", bound=Password | None)
+
+
+def boolean(name: str, *, default: _Boolean = REQUIRED, **options: Unpack[Options]) -> _Boolean:
+    return _declared(Kind.BOOLEAN, name, default, options)
+
+
+def short(name: str, *, default: _Int = REQUIRED, **options: Unpack[WholeNumberOptions]) -> _Int:
+    return _declared(Kind.SHORT, name, default, options)
+
+
+def integer(name: str, *, default: _Int = REQUIRED, **options: Unpack[WholeNumberOptions]) -> _Int:
+    return _declared(Kind.INT, name, default, options)
+
+
+def long(name: str, *, default: _Int = REQUIRED, **options: Unpack[WholeNumberOptions]) -> _Int:
+    return _declared(Kind.LONG, name, default, options)
+
+
+def number(name: str, *, default: _Float = REQUIRED, **options: Unpack[NumberOptions]) -> _Float:
+    return _declared(Kind.DOUBLE, name, default, options)
+
+
+def text(name: str, *, default: _Text = REQUIRED, **options: Unpack[TextOptions]) -> _Text:
+    return _declared(Kind.STRING, name, default, options)
+
+
+def choice(
+    name: str, one_of: Collection[str], *, default: _Text = REQUIRED, **options: Unpack[Options]
+) -> _Text:
+    return _declared(Kind.STRING, name, default, {**options, "one_of": one_of})
+
+
+def class_name(name: str, *, default: _Text = REQUIRED, **options: Unpack[TextOptions]) -> _Text:
+    """The name of a Java class, or what stands for it here; clients are told that it is one."""
+    return _declared(Kind.CLASS, name, default, options)
+
+
+def text_list(name: str, *, default: _List = REQUIRED, **options: Unpack[ListOptions]) -> _List:
+    return _declared(Kind.LIST, name, default, options)
+
+
+def password(name: str, *, default: _Secret = REQUIRED, **options: Unpack[Options]) -> _Secret:
+    return _declared(Kind.PASSWORD, name, default, options)
+
+
+def value_of(name: str, *, times: int = 1) -> Any:
+    """As a default: whatever the named setting of the same table is, times a change of unit."""
+    return Fallback(name, times)
+
+
+def _declared(kind: Kind, name: str, default: _Default, options: Mapping[str, Any]) -> _Default:
+    # What the class body gets is the declaration; what the type checker sees is the value's type.
+    return cast(_Default, Setting(kind=kind, name=name, default=default, **options))

@@ -1,0 +1,74 @@
+"""What a reader is told of a table: Markdown for the docs, comments for an example file."""
+
+import textwrap
+from collections.abc import Iterator
+
+from odradek.config.definition import REQUIRED, Fallback, Setting
+from odradek.config.kinds import HIDDEN, Kind
+from odradek.config.settings import Settings
+
+_COLUMNS = ("Setting", "Type", "Default", "Allowed", "Update", "Importance", "Meaning")
+_WIDTH = 100
+
+
+def as_markdown(table: type[Settings]) -> str:
+    """One row for each setting, in the order of declaration."""
+    rows = [_row(_COLUMNS), _row(["---"] * len(_COLUMNS))]
+    rows += [_row(_cells(setting)) for setting in table.by_name.values()]
+    return "\n".join(rows) + "\n"
+
+
+def as_properties(table: type[Settings]) -> str:
+    """Every setting commented out, with its default."""
+    return "\n".join(_comment(setting) for setting in table.by_name.values())
+
+
+def _row(cells: tuple[str, ...] | list[str]) -> str:
+    return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
+
+
+def _cells(setting: Setting) -> list[str]:
+    return [
+        f"`{setting.name}`",
+        setting.kind.name.lower(),
+        _default(setting),
+        ", ".join(_limits(setting)),
+        setting.update.word,
+        setting.importance.value,
+        " ".join(setting.doc.split()),
+    ]
+
+
+def _default(setting: Setting) -> str:
+    if setting.default is REQUIRED:
+        return "required"
+    if isinstance(setting.default, Fallback):
+        times = setting.default.times
+        return f"`{setting.default.name}`" + (f" times {times}" if times != 1 else "")
+    if setting.sensitive and setting.default is not None:
+        return HIDDEN
+    written = setting.shown(setting.default)
+    plain = f"`{written}`" if written else "none" if written is None else "empty"
+    return f"{plain} (`{setting.synonym}`)" if setting.synonym else plain
+
+
+def _limits(setting: Setting) -> Iterator[str]:
+    if setting.bounds:
+        yield setting.bounds
+    if setting.one_of:
+        word = "any of" if setting.kind is Kind.LIST else "one of"
+        yield f"{word} {', '.join(setting.one_of)}"
+    if setting.non_empty:
+        yield "not empty"
+
+
+def _comment(setting: Setting) -> str:
+    traits = [setting.kind.name.lower(), *_limits(setting), setting.update.word]
+    if setting.synonym or setting.plain_default is None:
+        traits.append(f"default: {_default(setting)}".replace("`", ""))
+    lines = [*_wrapped(" ".join(setting.doc.split())), *_wrapped("; ".join(traits))]
+    return "\n".join([*lines, f"#{setting.name}={setting.shown(setting.plain_default) or ''}", ""])
+
+
+def _wrapped(sentence: str) -> list[str]:
+    return textwrap.wrap(sentence, _WIDTH, initial_indent="# ", subsequent_indent="# ")

@@ -1,0 +1,127 @@
+"""The nine kinds of value a setting can have, and how each is written as text.
+
+Text is read as Kafka's ``ConfigDef`` reads it: blanks around it do not count, ``true`` and
+``false`` in any case, whole numbers in the range of their Java type, lists between commas.  It is
+written as Java's ``toString`` would, since that is what DescribeConfigs shows.  Two differences,
+both on purpose: NaN is refused, since no bound could refuse it, and so are hexadecimal fractions.
+"""
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from decimal import Decimal
+from enum import Enum
+from math import isinf
+from typing import Any
+
+HIDDEN = "[hidden]"
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Password:
+    """A secret, hidden wherever it would be printed."""
+
+    value: str
+
+    def __repr__(self) -> str:
+        return HIDDEN
+
+
+class Kind(Enum):
+    """The numbers are those of DescribeConfigs."""
+
+    BOOLEAN = 1
+    STRING = 2
+    INT = 3
+    SHORT = 4
+    LONG = 5
+    DOUBLE = 6
+    LIST = 7
+    CLASS = 8
+    PASSWORD = 9
+
+    def parse(self, text: str) -> Any:
+        """Raises ValueError with the rule that the text breaks."""
+        return _PARSERS[self](text.strip(_TRIMMED_BY_JAVA))
+
+    def write(self, value: Any) -> str:
+        """The text that parses to the value; of a password, the secret itself."""
+        return _WRITERS.get(self, str)(value)
+
+
+# Java's trim() drops everything up to the space, and no other blank of Unicode.
+_TRIMMED_BY_JAVA = "".join(map(chr, range(0x21)))
+_COMMA = re.compile(r"\s*,\s*", re.ASCII)
+# Digits of any script, as in Java; a bound on their number, since int() has one that raises.
+_WHOLE_NUMBER = re.compile(r"[+-]?\d{1,100}")
+_NUMBER = re.compile(r"([+-]?(?:Infinity|(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?))[fFdD]?")
+
+
+def _boolean(text: str) -> bool:
+    lowered = text.lower()
+    if lowered not in {"true", "false"}:
+        raise ValueError("must be true or false")
+    return lowered == "true"
+
+
+def _whole_number(bits: int) -> Callable[[str], int]:
+    lowest, highest = -(1 << bits - 1), (1 << bits - 1) - 1
+
+    def parse(text: str) -> int:
+        if _WHOLE_NUMBER.fullmatch(text) and lowest <= int(text) <= highest:
+            return int(text)
+        raise ValueError(f"must be a whole number from {lowest} to {highest}")
+
+    return parse
+
+
+def _number(text: str) -> float:
+    match = _NUMBER.fullmatch(text)
+    if match is None:
+        raise ValueError("must be a number")
+    return float(match[1])
+
+
+def _list(text: str) -> tuple[str, ...]:
+    return tuple(_COMMA.split(text)) if text else ()
+
+
+_PARSERS: dict[Kind, Callable[[str], Any]] = {
+    Kind.BOOLEAN: _boolean,
+    Kind.STRING: str,
+    Kind.INT: _whole_number(32),
+    Kind.SHORT: _whole_number(16),
+    Kind.LONG: _whole_number(64),
+    Kind.DOUBLE: _number,
+    Kind.LIST: _list,
+    Kind.CLASS: str,
+    Kind.PASSWORD: Password,
+}
+
+
+def _written_boolean(value: bool) -> str:
+    return "true" if value else "false"
+
+
+def _written_number(value: float) -> str:
+    """Plain from 0.001 up to ten million, with an exponent outside."""
+    if isinf(value):
+        return "Infinity" if value > 0 else "-Infinity"
+    if value == 0 or 1e-3 <= abs(value) < 1e7:
+        return repr(float(value))
+    sign, digits, exponent = Decimal(repr(value)).normalize().as_tuple()
+    assert isinstance(exponent, int), value
+    fraction = "".join(map(str, digits[1:])) or "0"
+    return f"{'-' * sign}{digits[0]}.{fraction}E{len(digits) - 1 + exponent}"
+
+
+def _written_password(value: Password) -> str:
+    return value.value
+
+
+_WRITERS: dict[Kind, Callable[[Any], str]] = {
+    Kind.BOOLEAN: _written_boolean,
+    Kind.DOUBLE: _written_number,
+    Kind.LIST: ",".join,
+    Kind.PASSWORD: _written_password,
+}

@@ -1,0 +1,91 @@
+"""What stands before every request and response.
+
+request header   v0  key, version, correlation id: only ControlledShutdown 0
+                 v1  adds the client id
+                 v2  adds tagged fields: every flexible version
+response header  v0  correlation id
+                 v1  adds tagged fields: every flexible version, except those of ApiVersions,
+                     whose client does not know yet what this broker speaks
+"""
+
+from __future__ import annotations
+
+from struct import Struct
+from typing import Any
+
+from odradek.protocol.api_keys import ApiKey
+from odradek.protocol.codec import Buffer, decode_prefix, encode
+from odradek.protocol.errors import DecodeError
+from odradek.protocol.registry import api
+from odradek.protocol.schema import Message, int16, int32, string
+
+KEY_AND_VERSION = Struct(">hh")
+SIZE = Struct(">i")
+
+
+class RequestHeader(Message, versions="0-2", flexible="2+"):
+    request_api_key: int = int16()
+    request_api_version: int = int16()
+    correlation_id: int = int32()
+    # Never compact: a broker must be able to read it whatever the version of the request.
+    client_id: str | None = string("1+", nullable="1+", default="", ignorable=True, compact=False)
+
+
+class ResponseHeader(Message, versions="0-1", flexible="1+"):
+    correlation_id: int = int32()
+
+
+def request_header_version(key: ApiKey, version: int) -> int:
+    if key is ApiKey.CONTROLLED_SHUTDOWN and version == 0:
+        return 0
+    return 2 if version in api(key).flexible else 1
+
+
+def response_header_version(key: ApiKey, version: int) -> int:
+    if key is ApiKey.API_VERSIONS:
+        return 0
+    return 1 if version in api(key).flexible else 0
+
+
+def decode_request_header(frame: Buffer) -> tuple[RequestHeader, int]:
+    """The header of a request, and the position of its body.
+
+    The version may be one without a schema: the header is then read as that of the version
+    nearest to it, so that ApiVersions can be answered whatever was asked.
+    """
+    if len(frame) < KEY_AND_VERSION.size:
+        raise DecodeError(f"a request of {len(frame)} bytes has no header")
+    number, version = KEY_AND_VERSION.unpack_from(frame)
+    try:
+        key = ApiKey(number)
+    except ValueError:
+        raise DecodeError(f"unknown API key {number}") from None
+    return decode_prefix(RequestHeader, request_header_version(key, version), frame)
+
+
+def response_frame(key: ApiKey, version: int, correlation_id: int, response: Message) -> list[Any]:
+    """A response ready to be sent: size, header and body, record data and file regions uncopied."""
+    header = ResponseHeader(correlation_id=correlation_id)
+    parts = encode(header, response_header_version(key, version))
+    return _framed(parts[0], encode(response, version))
+
+
+def request_frame(
+    key: ApiKey, version: int, correlation_id: int, client_id: str | None, request: Message
+) -> list[Any]:
+    """A request ready to be sent."""
+    header = RequestHeader(
+        request_api_key=key,
+        request_api_version=version,
+        correlation_id=correlation_id,
+        client_id=client_id,
+    )
+    parts = encode(header, request_header_version(key, version))
+    return _framed(parts[0], encode(request, version))
+
+
+def _framed(header: bytes, body: list[Any]) -> list[Any]:
+    size = len(header) + sum(map(len, body))
+    first = body[0] if body and isinstance(body[0], bytes) else b""
+    rest = body[1:] if first else body
+    return [b"".join((SIZE.pack(size), header, first)), *rest]

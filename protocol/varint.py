@@ -1,0 +1,74 @@
+"""Integers of variable length: seven bits a byte, lowest first; a set top bit says more follow.
+
+    unsigned varint   0 .. 2^32-1   up to 5 bytes
+    varint            int32         up to 5 bytes    zig-zag: 0, -1, 1, -2 become 0, 1, 2, 3
+    varlong           int64         up to 10 bytes   zig-zag
+
+A reader takes a buffer and a position, and returns the value and the position after it.  As in
+Kafka, a value may be written longer than it need be, and bits that its type has no room for, in the
+last byte allowed, are dropped; more bytes than allowed are refused.
+
+The record formats are made of these; compiled messages read and write their own lengths.
+"""
+
+from odradek.protocol.errors import DecodeError
+
+Buffer = bytes | bytearray | memoryview
+
+_VARINT_BYTES_MAX = 5
+_VARLONG_BYTES_MAX = 10
+
+
+def read_unsigned_varint(buffer: Buffer, position: int) -> tuple[int, int]:
+    value, position = _read(buffer, position, _VARINT_BYTES_MAX)
+    return value & 0xFFFF_FFFF, position
+
+
+def read_varint(buffer: Buffer, position: int) -> tuple[int, int]:
+    value, position = _read(buffer, position, _VARINT_BYTES_MAX)
+    return (value & 0xFFFF_FFFF) >> 1 ^ -(value & 1), position
+
+
+def read_varlong(buffer: Buffer, position: int) -> tuple[int, int]:
+    value, position = _read(buffer, position, _VARLONG_BYTES_MAX)
+    return (value & 0xFFFF_FFFF_FFFF_FFFF) >> 1 ^ -(value & 1), position
+
+
+def unsigned_varint(value: int) -> bytes:
+    """``value`` must not be negative."""
+    encoded = bytearray()
+    while value > 0x7F:
+        encoded.append(value & 0x7F | 0x80)
+        value >>= 7
+    encoded.append(value)
+    return bytes(encoded)
+
+
+def varlong(value: int) -> bytes:
+    """Zig-zag; an int32 has the same bytes as a varint and as a varlong."""
+    return unsigned_varint(value << 1 ^ value >> 63)
+
+
+varint = varlong
+
+
+def size_of_varlong(value: int) -> int:
+    """How many bytes ``varlong(value)`` has."""
+    return ((value << 1 ^ value >> 63).bit_length() + 6) // 7 or 1
+
+
+size_of_varint = size_of_varlong
+
+
+def _read(buffer: Buffer, position: int, bytes_max: int) -> tuple[int, int]:
+    value = 0
+    try:
+        for shift in range(0, 7 * bytes_max, 7):
+            byte = buffer[position]
+            position += 1
+            value |= (byte & 0x7F) << shift
+            if byte < 0x80:
+                return value, position
+    except IndexError:
+        raise DecodeError(f"a varint is cut short at {position}") from None
+    raise DecodeError(f"a varint has more than {bytes_max} bytes at {position}")

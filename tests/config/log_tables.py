@@ -1,0 +1,53 @@
+"""Two tables for the tests to work on: some of a server's settings for logs, and of a topic's."""
+
+from odradek.config.definition import (
+    Layer,
+    Update,
+    choice,
+    integer,
+    long,
+    password,
+    text,
+    text_list,
+    value_of,
+)
+from odradek.config.kinds import Password
+from odradek.config.settings import Settings
+
+HOUR_MS = 3_600_000
+
+
+class LogSettings(Settings):
+    dir: str = text("log.dir", default="logs", doc="One directory.")
+    dirs: tuple[str, ...] = text_list("log.dirs", default=(), doc="All directories.")
+    segment_bytes: int = integer(
+        "log.segment.bytes", default=1 << 30, at_least=14, update=Update.CLUSTER, doc="Size."
+    )
+    retention_hours: int = integer("log.retention.hours", default=168, doc="Age.")
+    retention_minutes: int = integer(
+        "log.retention.minutes", default=value_of("log.retention.hours", times=60), doc="Age."
+    )
+    retention_ms: int = long(
+        "log.retention.ms",
+        default=value_of("log.retention.minutes", times=60_000),
+        update=Update.CLUSTER,
+        check=lambda age: "must not be 0" if age == 0 else None,
+        doc="Age.",
+    )
+    key_password: Password | None = password(
+        "ssl.key.password", default=None, update=Update.BROKER, doc="Secret."
+    )
+
+
+class TopicSettings(Settings, update=Update.TOPIC):
+    segment_bytes: int = integer(
+        "segment.bytes", default=1 << 30, at_least=14, synonym="log.segment.bytes", doc="Size."
+    )
+    retention_ms: int = long(
+        "retention.ms", default=168 * HOUR_MS, synonym="log.retention.ms", doc="Age."
+    )
+    remote: str = choice("remote.storage.enable", ["true", "false"], default="false", doc="Tiers.")
+
+
+def on_disk(**texts):
+    return LogSettings.read({Layer.FILE: {name.replace("_", "."): t for name, t in texts.items()}})

@@ -1,0 +1,36 @@
+"""What the documents say about files is true."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from odradek.protocol.reference import as_markdown
+
+ROOT = Path(__file__).parent.parent
+DOCUMENTS = [*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")]
+#: A path as it stands in a document: `protocol/codec.py`, (docs/testing.md), bin/test.
+PATH = re.compile(
+    r"\b(?:odradek|bin|config|protocol|storage|controller|broker|spark_jobs|tests|benchmarks|docs)"
+    r"/[\w./-]*[\w/]"
+)
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
+def test_every_path_named_in_a_document_exists(document):
+    named = set(PATH.findall(document.read_text()))
+    assert [path for path in sorted(named) if not (ROOT / path).exists()] == []
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
+def test_every_link_between_documents_leads_somewhere(document):
+    links = re.findall(r"\]\(([^)#:]+)\)", document.read_text())
+    assert [link for link in links if not (document.parent / link).exists()] == []
+
+
+def test_the_table_of_apis_is_fresh():
+    assert (ROOT / "docs/protocol.md").read_text() == as_markdown()
+
+
+def test_the_readme_is_short():
+    assert len((ROOT / "README.md").read_text().splitlines()) <= 150

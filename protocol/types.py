@@ -6,6 +6,7 @@ Owner: none; immutable, any thread.
 from __future__ import annotations
 
 from base64 import urlsafe_b64decode, urlsafe_b64encode
+from typing import NamedTuple
 
 from odradek.protocol.file_region import FileRegion
 
@@ -43,3 +44,13 @@ class Uuid(bytes):
 
 
 ZERO_UUID = Uuid(bytes(16))
+
+
+class TopicPartition(NamedTuple):
+    """A partition of a topic."""
+
+    topic: str
+    partition: int
+
+    def __str__(self) -> str:
+        return f"{self.topic}-{self.partition}"

@@ -11,7 +11,7 @@ ROOT = Path(__file__).parent.parent
 DOCUMENTS = [*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")]
 #: A path as it stands in a document: `protocol/codec.py`, (docs/testing.md), bin/test.
 PATH = re.compile(
-    r"\b(?:odradek|bin|config|protocol|storage|controller|broker|spark_jobs|tests|benchmarks|docs)"
+    r"(?<![\w./])(?:odradek|bin|config|protocol|storage|controller|broker|spark_jobs|tests|benchmarks|docs)"
     r"/[\w./-]*[\w/]"
 )
 

@@ -42,7 +42,7 @@ class DescribeGroupsResponse(Message, key=15, versions="0-6", flexible="5+"):
             member_assignment: bytes = byte_string()
 
         error_code: int = int16()
-        error_message: str | None = string("6+", nullable="6+", default=None, ignorable=True)
+        error_message: str | None = string("6+", nullable="6+", default=None)
         group_id: str = string()
         group_state: str = string()
         protocol_type: str = string()

@@ -17,6 +17,7 @@ field, which is kept here as an unknown one.
 """
 
 from odradek.protocol.schema import (
+    DEFAULTS,
     Message,
     Struct,
     array,
@@ -79,8 +80,9 @@ class ConsumerGroupMemberMetadataValue(Message, versions="0", flexible="0+"):
     subscribed_topic_regex: str | None = string(nullable="0+")
     rebalance_timeout_ms: int = int32(default=-1)
     server_assignor: str | None = string(nullable="0+")
+    # Null is written out: a missing tag means an empty struct to Kafka.
     classic_member_metadata: ClassicMemberMetadata | None = struct(
-        ClassicMemberMetadata, nullable="0+", tag=0, default=None
+        ClassicMemberMetadata, nullable="0+", tag=0, default=DEFAULTS
     )
 
 

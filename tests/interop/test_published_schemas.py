@@ -132,7 +132,7 @@ def their_type(field, structs, version):
 
 def their_default(field):
     default, kind = field.get("default", ""), field["type"]
-    if default in ("null", None) or kind == "records":
+    if default == "null" or kind == "records":
         return None
     if kind.startswith("[]") or kind[0].isupper() or kind in ("string", "bytes", "uuid"):
         return default or "empty"

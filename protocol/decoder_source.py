@@ -142,19 +142,22 @@ class DecoderSource:
             case Array():
                 self._write_array(field.type, target, path, nullable)
             case Nested(struct) if nullable:
-                self._write_nullable_struct(struct, target, path)
+                self._write_nullable_struct(struct, target, path, field.tag is not None)
             case Nested(struct):
                 self._write_inner_struct(struct, target, path)
 
     def _write_inner_struct(self, struct: type[Struct], target: str, path: str) -> None:
-        inner = f"o{target.count('.') + self._depth}_{target.rsplit('.', 1)[-1]}"
+        inner = target.replace(".", "_")
         self._write_struct(struct, inner, path)
         self._write(f"{target} = {inner}")
 
-    def _write_nullable_struct(self, struct: type[Struct], target: str, path: str) -> None:
+    def _write_nullable_struct(
+        self, struct: type[Struct], target: str, path: str, tagged: bool
+    ) -> None:
         self._run.append(("b", "present"))
         self._end_run()
-        self._write("if present < 0:")
+        # A null struct is -1, but in a tag it is 0: there Kafka reads the mark as a varint.
+        self._write("if present == 0:" if tagged else "if present < 0:")
         self._write(f"    {target} = None")
         self._write("else:")
         self._depth += 1

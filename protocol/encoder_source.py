@@ -150,7 +150,7 @@ class EncoderSource:
             case Array():
                 self._write_array(field.type, source, path, nullable)
             case Nested(struct) if nullable:
-                self._write_nullable_struct(struct, source, path)
+                self._write_nullable_struct(struct, source, path, field.tag is not None)
             case Nested(struct):
                 self._write_struct(struct, self._variable(source), path)
 
@@ -165,10 +165,13 @@ class EncoderSource:
         else:
             self._add_fixed(primitive.code, source)
 
-    def _write_nullable_struct(self, struct: type[Struct], source: str, path: str) -> None:
+    def _write_nullable_struct(
+        self, struct: type[Struct], source: str, path: str, tagged: bool
+    ) -> None:
         self._end_run()
         value = self._variable(source)
-        self._write(f"if {value} is None: add(b'\\xff')")
+        null = "\\0" if tagged else "\\xff"
+        self._write(f"if {value} is None: add(b'{null}')")
         self._write("else:")
         self._depth += 1
         self._add_fixed("b", "1")

@@ -3,16 +3,21 @@
 Owner: none; immutable, any thread.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 
 @dataclass(frozen=True, slots=True)
 class FileRegion:
-    """``length`` bytes of an open file from ``position`` on, ready for ``os.sendfile``."""
+    """``length`` bytes of an open file from ``position`` on, ready for ``os.sendfile``.
+
+    ``keeper`` holds the descriptor open for as long as the region exists, whatever becomes of the
+    file meanwhile: a descriptor closed too early would be another file's by the time it is read.
+    """
 
     descriptor: int
     position: int
     length: int
+    keeper: object = field(default=None, repr=False, compare=False)
 
     def __len__(self) -> int:
         return self.length

@@ -1,0 +1,127 @@
+"""Mutated frames of every message and of record sets, fed to what reads them.
+
+A subject is a message, or a kind of record set, with a few sound frames and the way to read them.
+Its mutated frames depend on the seed and its name alone, so that one can be run again by itself.
+
+What is compressed or has a checksum would be refused for that alone; so most record sets get
+the right checksums again after the damage, and some are damaged before they are compressed.
+"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import cache, partial
+from random import Random
+from time import perf_counter
+from typing import Any
+
+from odradek.protocol.codec import decode, encode_bytes
+from odradek.protocol.errors import DecodeError
+from odradek.protocol.schema import Message
+from tests.support.all_messages import all_messages, versions_of
+from tests.support.fuzzed_records import RECORD_READERS
+from tests.support.memory import peak_bytes
+from tests.support.messages import small_message
+from tests.support.mutation import mutated
+
+SAMPLES_OF_A_VERSION = 3
+#: Every how many frames the memory is measured, which takes fifty times as long.
+MEASURED_EVERY = 100
+
+#: What reading may need at its worst moment: for each byte of the frame the largest share goes to
+#: structs of a few bytes each, and a refusal has an exception with its traceback.
+PEAK_BYTES_PER_BYTE = 100
+PEAK_BYTES = 32_000
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    frame: bytes
+    read: Callable[[bytes], Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Subject:
+    """``unpacked_bytes_max`` is what its frames may become by decompression."""
+
+    name: str
+    samples: tuple[Sample, ...]
+    unpacked_bytes_max: int = 0
+
+    def peak_bytes_max(self, frame: bytes) -> int:
+        return PEAK_BYTES + PEAK_BYTES_PER_BYTE * len(frame) + 4 * self.unpacked_bytes_max
+
+
+@dataclass(slots=True)
+class Report:
+    """What became of the mutated frames of one subject."""
+
+    frames: int = 0
+    refused: int = 0
+    slowest_seconds: float = 0.0
+    slowest: Sample | None = None
+
+
+def message_subject(message: type[Message]) -> Subject:
+    choice = Random(message.__name__)
+    samples = [
+        Sample(
+            encode_bytes(small_message(message, version, choice), version),
+            partial(decode, message, version),
+        )
+        for version in versions_of(message)
+        for _ in range(SAMPLES_OF_A_VERSION)
+    ]
+    return Subject(message.__name__, tuple(samples))
+
+
+@cache
+def message_names() -> list[str]:
+    return [message.__name__ for message in all_messages()]
+
+
+def record_subject(name: str) -> Subject:
+    reader = RECORD_READERS[name]
+    samples = tuple(Sample(frame, reader.read) for frame in reader.frames())
+    return Subject(name, samples, reader.unpacked_bytes_max)
+
+
+def mutated_samples(subject: Subject, *, seed: int, count: int) -> Iterator[Sample]:
+    choice = Random(f"{subject.name} {seed}")
+    for _ in range(count):
+        sample, other = choice.choice(subject.samples), choice.choice(subject.samples)
+        yield Sample(mutated(sample.frame, other.frame, choice), sample.read)
+
+
+def fuzz(subject: Subject, *, seed: int, count: int) -> Report:
+    """Reads ``count`` mutated frames.  Anything but a DecodeError is raised, with the frame."""
+    report = Report(frames=count)
+    for number, sample in enumerate(mutated_samples(subject, seed=seed, count=count)):
+        start = perf_counter()
+        try:
+            sample.read(sample.frame)
+        except DecodeError:
+            report.refused += 1
+        except BaseException as error:
+            error.add_note(f"{subject.name}, seed {seed}, frame {number}: {sample.frame.hex()}")
+            raise
+        elapsed = perf_counter() - start
+        if elapsed > report.slowest_seconds:
+            report.slowest_seconds, report.slowest = elapsed, sample
+    return report
+
+
+def greediest(subject: Subject, *, seed: int, count: int) -> tuple[bytes, int] | None:
+    """The first of every hundredth frame that needs more memory than it may, and how much."""
+    samples = list(mutated_samples(subject, seed=seed, count=count))[::MEASURED_EVERY]
+    for sample in samples:
+        needed = peak_bytes(partial(_read_or_refuse, sample))
+        if needed > subject.peak_bytes_max(sample.frame):
+            return sample.frame, needed
+    return None
+
+
+def _read_or_refuse(sample: Sample) -> None:
+    try:
+        sample.read(sample.frame)
+    except DecodeError:
+        return

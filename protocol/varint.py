@@ -15,22 +15,23 @@ from odradek.protocol.errors import DecodeError
 
 Buffer = bytes | bytearray | memoryview
 
-_VARINT_BYTES_MAX = 5
-_VARLONG_BYTES_MAX = 10
+# How far left the bits of each byte after the first belong.
+_VARINT_SHIFTS = (7, 14, 21, 28)
+_VARLONG_SHIFTS = (7, 14, 21, 28, 35, 42, 49, 56, 63)
 
 
 def read_unsigned_varint(buffer: Buffer, position: int) -> tuple[int, int]:
-    value, position = _read(buffer, position, _VARINT_BYTES_MAX)
+    value, position = _read(buffer, position, _VARINT_SHIFTS)
     return value & 0xFFFF_FFFF, position
 
 
 def read_varint(buffer: Buffer, position: int) -> tuple[int, int]:
-    value, position = _read(buffer, position, _VARINT_BYTES_MAX)
+    value, position = _read(buffer, position, _VARINT_SHIFTS)
     return (value & 0xFFFF_FFFF) >> 1 ^ -(value & 1), position
 
 
 def read_varlong(buffer: Buffer, position: int) -> tuple[int, int]:
-    value, position = _read(buffer, position, _VARLONG_BYTES_MAX)
+    value, position = _read(buffer, position, _VARLONG_SHIFTS)
     return (value & 0xFFFF_FFFF_FFFF_FFFF) >> 1 ^ -(value & 1), position
 
 
@@ -60,15 +61,18 @@ def size_of_varlong(value: int) -> int:
 size_of_varint = size_of_varlong
 
 
-def _read(buffer: Buffer, position: int, bytes_max: int) -> tuple[int, int]:
-    value = 0
+def _read(buffer: Buffer, position: int, shifts: tuple[int, ...]) -> tuple[int, int]:
     try:
-        for shift in range(0, 7 * bytes_max, 7):
-            byte = buffer[position]
+        value = buffer[position]
+        if value < 0x80:
+            return value, position + 1
+        value &= 0x7F
+        for shift in shifts:
             position += 1
-            value |= (byte & 0x7F) << shift
+            byte = buffer[position]
             if byte < 0x80:
-                return value, position
+                return value | byte << shift, position + 1
+            value |= (byte & 0x7F) << shift
     except IndexError:
         raise DecodeError(f"a varint is cut short at {position}") from None
-    raise DecodeError(f"a varint has more than {bytes_max} bytes at {position}")
+    raise DecodeError(f"a varint has more than {len(shifts) + 1} bytes at {position}")

@@ -1,36 +1,43 @@
 """Record sets to be damaged, and the ways to read what became of them.
 
-    magic 2, <codec>             a batch; its checksum is put right again
-    records, <codec>             the records of a batch, compressed after the damage
-    magic <0 or 1>, <codec>      messages or a wrapper; the outer checksums are put right again
-    inner <0 or 1>, <codec>      the messages in a wrapper, compressed after the damage
-    a set of all magics          with the checksums that it had
-    conversion                   every way from one format to another
+magic 2, <codec>         a batch; its checksum is put right again
+records, <codec>         the records of a batch, compressed after the damage
+magic 0 or 1, <codec>    messages or a wrapper; the outer checksums are put right again
+inner 0 or 1, <codec>    the messages in a wrapper, compressed after the damage
+all magics               one set, with the checksums that it had before
+down to, rebuilt         conversions of one format into another
 """
 
 import zlib
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
-from struct import error as StructError
 from struct import pack_into, unpack_from
 from typing import Any
 
-from odradek.protocol.errors import DecodeError, KafkaError
-from odradek.protocol.records.batch import ATTRIBUTES_POSITION, CHECKSUM_POSITION, HEADER_BYTES
+from odradek.protocol.errors import KafkaError
+from odradek.protocol.records.batch import (
+    ATTRIBUTES_POSITION,
+    CHECKSUM_POSITION,
+    HEADER_BYTES,
+    LOG_OVERHEAD_BYTES,
+    MAGIC,
+    MAGIC_POSITION,
+)
 from odradek.protocol.records.builder import BatchFields
 from odradek.protocol.records.compression import Codec, compress
-from odradek.protocol.records.control import control_type_of, marker_of
+from odradek.protocol.records.control import EndTransactionMarker, marker_batch, marker_of
 from odradek.protocol.records.conversion import down_converted, rebuilt_for_append
 from odradek.protocol.records.crc32c import crc32c
+from odradek.protocol.records.legacy import CHECKSUM_POSITION as OLD_CHECKSUM_POSITION
 from odradek.protocol.records.legacy_builder import LegacyFormat, legacy_set
 from odradek.protocol.records.record import Header, Record
 from odradek.protocol.records.record_set import batches_of_any_magic
 from tests.support.batches import batch_around, batch_of
-from tests.support.legacy_messages import wrapper
+from tests.support.legacy_messages import FORMATS, wrapper
 
 UNPACKED_BYTES_MAX = 64 * 1024
-OLD_CODECS = (Codec.NONE, Codec.GZIP, Codec.SNAPPY, Codec.LZ4)
 
 RECORDS = (
     Record(0, 1_000, b"key", b"value", (Header("h", b"1"), Header("", None))),
@@ -42,12 +49,9 @@ WITHOUT_HEADERS = tuple(record._replace(headers=()) for record in RECORDS)
 
 
 @dataclass(frozen=True, slots=True)
-class RecordReader:
-    """``frames`` makes sound ones; ``read`` takes a damaged one."""
-
-    frames: Callable[[], list[bytes]]
+class DamagedRecords:
+    frames: tuple[bytes, ...]  # sound, before the damage
     read: Callable[[bytes], Any]
-    unpacked_bytes_max: int = UNPACKED_BYTES_MAX
 
 
 def read_set(buffer: bytes) -> None:
@@ -55,47 +59,96 @@ def read_set(buffer: bytes) -> None:
         batch.is_valid()
         for record in batch.records(max_bytes=UNPACKED_BYTES_MAX):
             if batch.is_control:
-                control_type_of(record)
                 marker_of(record)
 
 
-def convert_set(buffer: bytes) -> None:
-    for magic in (0, 1):
-        try:
-            for _ in down_converted(
-                buffer, magic=magic, first_offset=0, max_bytes=UNPACKED_BYTES_MAX
-            ):
-                pass
-        except KafkaError as refusal:
-            _translate(refusal)
-    batches = [batch for batch in batches_of_any_magic(buffer) if not batch.is_control]
-    try:
+def read_sealed(buffer: bytes) -> None:
+    read_set(sealed(buffer))
+
+
+def read_compressed(codec: Codec, records: bytes) -> None:
+    packed = compress(codec, records)
+    read_set(batch_around(packed, count=len(RECORDS), last_delta=len(RECORDS) - 1, codec=codec))
+
+
+def read_wrapped(magic: int, codec: Codec, inner: bytes) -> None:
+    read_set(wrapper(magic, sealed(inner), codec=codec, offset=len(RECORDS) - 1))
+
+
+def convert_down(magic: int, buffer: bytes) -> None:
+    # A conversion may also refuse what is sound, such as a codec that is too new.
+    with suppress(KafkaError):
+        parts = down_converted(
+            sealed(buffer), magic=magic, first_offset=0, max_bytes=UNPACKED_BYTES_MAX
+        )
+        for _ in parts:
+            continue
+
+
+def rebuild(buffer: bytes) -> None:
+    with suppress(KafkaError):
+        batches = [batch for batch in batches_of_any_magic(sealed(buffer)) if not batch.is_control]
         rebuilt_for_append(batches, BatchFields(base_offset=7), max_bytes=UNPACKED_BYTES_MAX)
-    except KafkaError as refusal:
-        _translate(refusal)
-
-
-def _translate(refusal: KafkaError) -> None:
-    """A conversion may also refuse what is sound, such as a codec that is too new."""
-    if not isinstance(refusal, DecodeError):
-        raise DecodeError(str(refusal)) from refusal
 
 
 def sealed(buffer: bytes) -> bytes:
-    """With the right checksum in every batch that can be told, as far as the lengths make sense."""
-    sealed_buffer, position = bytearray(buffer), 0
-    while position + HEADER_BYTES <= len(buffer):
-        end = position + 12 + unpack_from(">i", buffer, position + 8)[0]
-        if not position + 14 < end <= len(buffer):
+    """With the right checksum in every batch, as far as their lengths make sense."""
+    out, position = bytearray(buffer), 0
+    while position + MAGIC_POSITION < len(out):
+        length: int = unpack_from(">i", out, position + 8)[0]
+        end = position + LOG_OVERHEAD_BYTES + length
+        if not position + HEADER_BYTES // 3 < end <= len(out):
             break
-        _seal(sealed_buffer, position, end)
+        if out[position + MAGIC_POSITION] == MAGIC:
+            if end - position >= HEADER_BYTES:
+                checksum = crc32c(bytes(out[position + ATTRIBUTES_POSITION : end]))
+                pack_into(">I", out, position + CHECKSUM_POSITION, checksum)
+        else:
+            checksum = zlib.crc32(out[position + MAGIC_POSITION : end])
+            pack_into(">I", out, position + OLD_CHECKSUM_POSITION, checksum)
         position = end
-    return bytes(sealed_buffer)
+    return bytes(out)
 
 
-def _seal(buffer: bytearray, position: int, end: int) -> None:
-    if buffer[position + 16] == 2:
-        checksum = crc32c(bytes(buffer[position + ATTRIBUTES_POSITION : end]))
-        pack_into(">I", buffer, position + CHECKSUM_POSITION, checksum)
-    else:
-        pack_into(">I", buffer, position + 12, zlib.crc32(buffer[position + 16 : end]))
+def _batches(codec: Codec) -> tuple[bytes, ...]:
+    marker = EndTransactionMarker(is_commit=True, coordinator_epoch=5)
+    return (
+        bytes(batch_of(*RECORDS, codec=codec)),
+        bytes(batch_of(*RECORDS, codec=codec, append_time_ms=2_000, producer_id=4,
+                       producer_epoch=0, base_sequence=9)),
+        bytes(marker_batch(marker, timestamp=1, producer_id=4, producer_epoch=0)),
+    )  # fmt: skip
+
+
+def _messages(magic: int, codec: Codec) -> tuple[bytes, ...]:
+    return tuple(
+        bytes(legacy_set(records, LegacyFormat(magic=magic, codec=codec)))
+        for records in (WITHOUT_HEADERS, WITHOUT_HEADERS[:1])
+    )
+
+
+def _damaged_records() -> dict[str, DamagedRecords]:
+    plain = (_batches(Codec.NONE)[0][HEADER_BYTES:],)
+    found: dict[str, DamagedRecords] = {}
+    for codec in Codec:
+        found[f"magic 2, {codec.name}"] = DamagedRecords(_batches(codec), read_sealed)
+        found[f"records, {codec.name}"] = DamagedRecords(plain, partial(read_compressed, codec))
+    for magic, codec in FORMATS:
+        found[f"magic {magic}, {codec.name}"] = DamagedRecords(_messages(magic, codec), read_sealed)
+        if codec is not Codec.NONE:
+            inner = _messages(magic, Codec.NONE)
+            read = partial(read_wrapped, magic, codec)
+            found[f"inner {magic}, {codec.name}"] = DamagedRecords(inner, read)
+    sets = tuple(
+        frame
+        for kind in [*map(_batches, Codec), *(_messages(*form) for form in FORMATS)]
+        for frame in kind
+    )
+    found["all magics"] = DamagedRecords((*sets, b"".join(sets)), read_set)
+    found["down to 0"] = DamagedRecords(sets, partial(convert_down, 0))
+    found["down to 1"] = DamagedRecords(sets, partial(convert_down, 1))
+    found["rebuilt"] = DamagedRecords(sets, rebuild)
+    return found
+
+
+DAMAGED_RECORDS = _damaged_records()

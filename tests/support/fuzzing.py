@@ -9,7 +9,7 @@ the right checksums again after the damage, and some are damaged before they are
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from functools import cache, partial
+from functools import partial
 from random import Random
 from time import perf_counter
 from typing import Any
@@ -17,8 +17,8 @@ from typing import Any
 from odradek.protocol.codec import decode, encode_bytes
 from odradek.protocol.errors import DecodeError
 from odradek.protocol.schema import Message
-from tests.support.all_messages import all_messages, versions_of
-from tests.support.fuzzed_records import RECORD_READERS
+from tests.support.all_messages import versions_of
+from tests.support.fuzzed_records import DAMAGED_RECORDS, UNPACKED_BYTES_MAX
 from tests.support.memory import peak_bytes
 from tests.support.messages import small_message
 from tests.support.mutation import mutated
@@ -74,15 +74,10 @@ def message_subject(message: type[Message]) -> Subject:
     return Subject(message.__name__, tuple(samples))
 
 
-@cache
-def message_names() -> list[str]:
-    return [message.__name__ for message in all_messages()]
-
-
 def record_subject(name: str) -> Subject:
-    reader = RECORD_READERS[name]
-    samples = tuple(Sample(frame, reader.read) for frame in reader.frames())
-    return Subject(name, samples, reader.unpacked_bytes_max)
+    damaged = DAMAGED_RECORDS[name]
+    samples = tuple(Sample(frame, damaged.read) for frame in damaged.frames)
+    return Subject(name, samples, UNPACKED_BYTES_MAX)
 
 
 def mutated_samples(subject: Subject, *, seed: int, count: int) -> Iterator[Sample]:

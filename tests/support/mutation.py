@@ -1,12 +1,12 @@
 """Damage to a frame, of the kinds that broken and hostile peers do.
 
-    flip       one bit
-    set        one byte, to a value at the end of a range
-    inflate    a length or count: int16, int32 or varint, to a large or negative number
-    cut        the end, the beginning or a piece from the middle
-    insert     a few bytes, random or a copy of others
-    splice     the beginning of this frame and the end of another
-    noise      random bytes in place of all
+flip       one bit
+set        one byte, to a value at the end of a range
+inflate    a length or count: int16, int32 or varint, to a large or negative number
+cut        the end, the beginning or a piece from the middle
+insert     a few bytes, random or a copy of others
+splice     the beginning of this frame and the end of another
+noise      random bytes in place of all
 """
 
 from collections.abc import Callable

@@ -6,11 +6,11 @@ the file may have grown without the bytes, which are then zeros; each 512-byte s
 written through a memory map is there or not.
 
 Of a directory: the names at its last sync.  Each name made, renamed or removed since is so or not.
-A rename is one change: a file never has both names, nor a name that it never had, nor none.
+A rename is one change: a file has the old name or the new one, never both.
 
-Cuts differ in kind, as file systems and moments do.  ``kept`` is the share of changes that happened,
-from none to all; ``in_order`` says whether the names are those of a journal's beginning (ext4, xfs)
-or any selection (btrfs).
+Cuts differ in kind, as file systems and moments do: in the share of the changes that happened, from
+none to all, and in whether the names are those of a journal's beginning (ext4, xfs) or any
+selection of the changes (btrfs).
 
 Owner: the test's thread.
 """
@@ -113,7 +113,7 @@ class Lots:
             if isinstance(node, WatchedDirectory):
                 self.rebuild(node, path, found, story)
                 continue
-            before = found[node] if node in found else node.last_seen
+            before = found.get(node, node.last_seen)
             assert before is not None, path
             path.write_bytes(self.content(node, before))
             if path.read_bytes() != before:

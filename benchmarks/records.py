@@ -1,0 +1,143 @@
+"""How fast are record batches built and read?  Ratios to the pure-Python code of other clients.
+
+    python benchmarks/records.py
+
+A ratio above 1 means that ours is faster than the faster of aiokafka and kafka-python; the goal,
+1.5, is for plain records.  Reading looks at every key and value, from a buffer as received.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from aiokafka.record.default_records import _DefaultRecordBatchBuilderPy as AiokafkaBuilder
+from aiokafka.record.default_records import _DefaultRecordBatchPy as AiokafkaBatch
+from measure import seconds_per_call
+
+from odradek.protocol.records.batch import RecordBatch
+from odradek.protocol.records.builder import BatchBuilder, BatchFields
+from odradek.protocol.records.compression import Codec
+from odradek.protocol.records.record import Header
+
+with warnings.catch_warnings():
+    warnings.simplefilter("ignore", DeprecationWarning)  # of the way it reads its own schemas
+    from kafka.record.default_records import DefaultRecordBatch as KafkaPythonBatch
+    from kafka.record.default_records import DefaultRecordBatchBuilder as KafkaPythonBuilder
+
+COUNT = 1000
+FIRST_TIMESTAMP = 1_700_000_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """What each of the records looks like, and the least acceptable ratio."""
+
+    name: str
+    value: bytes
+    key: bytes | None = None
+    headers: list[Header] = field(default_factory=list)
+    codec: Codec = Codec.NONE
+    goal: float | None = None
+
+
+SHAPES = [
+    Shape("1,000 records of 100 bytes", b"v" * 100, goal=1.5),
+    Shape("with keys", b"v" * 90, key=b"k" * 10),
+    Shape("with keys and a header", b"v" * 80, key=b"k" * 10, headers=[Header("name", b"value")]),
+    Shape("of 10,000 bytes", b"v" * 10_000),
+    Shape("of 100 bytes, lz4", b"v" * 100, codec=Codec.LZ4),
+]
+
+
+def main() -> None:
+    for shape in SHAPES:
+        raw = bytearray(_built_by_us(shape))
+        for peer in (AiokafkaBuilder, KafkaPythonBuilder):
+            assert shape.codec or _built_by(peer, shape)[21:] == raw[21:]
+        _print(
+            f"build {shape.name}",
+            shape.goal,
+            ours=lambda shape=shape: _built_by_us(shape),
+            aiokafka=lambda shape=shape: _built_by(AiokafkaBuilder, shape),
+            kafka_python=lambda shape=shape: _built_by(KafkaPythonBuilder, shape),
+        )
+        _print(
+            f"read {shape.name}",
+            shape.goal,
+            ours=lambda raw=raw: _bytes_read(RecordBatch(raw)),
+            aiokafka=lambda raw=raw: _bytes_read(AiokafkaBatch(raw)),
+            kafka_python=lambda raw=raw: _bytes_read(KafkaPythonBatch(raw)),
+        )
+    _print_header_time()
+
+
+def _built_by_us(shape: Shape) -> bytearray:
+    builder = BatchBuilder(BatchFields(codec=shape.codec))
+    for index in range(COUNT):
+        builder.append(
+            timestamp=FIRST_TIMESTAMP + index,
+            key=shape.key,
+            value=shape.value,
+            headers=shape.headers,
+        )
+    return builder.build()
+
+
+def _built_by(peer: Any, shape: Shape) -> Any:
+    builder = peer(
+        magic=2,
+        compression_type=shape.codec,
+        is_transactional=False,
+        producer_id=-1,
+        producer_epoch=-1,
+        base_sequence=-1,
+        batch_size=1 << 30,
+    )
+    for index in range(COUNT):
+        builder.append(
+            index,
+            timestamp=FIRST_TIMESTAMP + index,
+            key=shape.key,
+            value=shape.value,
+            headers=shape.headers,
+        )
+    return builder.build()
+
+
+def _bytes_read(batch: Any) -> int:
+    total = 0
+    for record in batch:
+        key = record.key
+        total += len(record.value) + (0 if key is None else len(key))
+    return total
+
+
+def _print(name: str, goal: float | None, **contenders: Callable[[], object]) -> None:
+    times = seconds_per_call(contenders)
+    ours = times.pop("ours")
+    peer = min(times, key=times.__getitem__)
+    ratio = times[peer] / ours
+    goal_text = "" if goal is None else f"{goal:6.1f}" + ("" if ratio >= goal else "  below it")
+    print(
+        f"{name + ', ' + peer:52} {ours * 1e6:6.0f} us {times[peer] * 1e6:7.0f} us "
+        f"{ratio:6.2f} {goal_text}"
+    )
+
+
+def _print_header_time() -> None:
+    raw = _built_by_us(SHAPES[0])
+    times = seconds_per_call(
+        {
+            "header": lambda: RecordBatch(raw),
+            "header and checksum": lambda: RecordBatch(raw).is_valid(),
+        }
+    )
+    for name, seconds in times.items():
+        print(f"{name + f' of a batch of {len(raw):,} bytes':52} {seconds * 1e6:6.2f} us")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,207 @@
+"""The codecs of record batches, behind one table.
+
+Each is written as Kafka's Java clients write it, and read strictly: what is cut short, damaged,
+followed by other bytes or made by another codec is a CorruptMessage.
+
+    gzip     RFC 1952, one member or several
+    snappy   blocks in xerial's frame, or one block without
+    lz4      one frame of independent blocks, as Kafka's own reader demands
+    zstd     one frame or several, with or without their content size
+
+Invariant: no more than ``max_bytes`` is ever unpacked, whatever the source claims.
+Owner: none; any thread.
+"""
+
+import zlib
+from collections.abc import Callable, Sequence
+from enum import IntEnum
+from typing import NamedTuple
+
+from odradek.protocol.errors import CorruptMessage
+from odradek.protocol.records import snappy, zstd
+from odradek.protocol.varint import Buffer
+
+# What socket.request.max.bytes allows a whole request by default.
+DECOMPRESSED_BYTES_MAX = 100 * 1024 * 1024
+
+# Clients write one; each takes 7 us to open, and an empty one has 20 bytes.
+GZIP_MEMBERS_MAX = 1000
+
+
+class Codec(IntEnum):
+    """Bits 0 to 2 of a batch's attributes."""
+
+    NONE = 0
+    GZIP = 1
+    SNAPPY = 2
+    LZ4 = 3
+    ZSTD = 4
+
+
+_BY_ID = tuple(Codec)
+
+
+def codec_of(attributes: int) -> Codec:
+    """The codec that a batch's attributes name."""
+    try:
+        return _BY_ID[attributes & 7]
+    except IndexError:
+        raise CorruptMessage(f"unknown codec {attributes & 7}") from None
+
+
+def compress(codec: Codec, source: Buffer, *, level: int | None = None) -> bytes:
+    """``level`` is one of the codec's ``LEVELS``; None is its default."""
+    if level is not None and level not in LEVELS[codec]:
+        raise ValueError(f"{codec.name} has no level {level}")
+    return _CODERS[codec].compress(source, level)
+
+
+def decompress(codec: Codec, source: Buffer, *, max_bytes: int = DECOMPRESSED_BYTES_MAX) -> bytes:
+    """All that ``source`` holds, which must be no more than ``max_bytes``."""
+    return _CODERS[codec].decompress(source, max_bytes)
+
+
+#: The levels that KIP-390 names.
+LEVELS: dict[Codec, Sequence[int]] = {
+    Codec.NONE: (),
+    Codec.GZIP: (-1, *range(1, 10)),
+    Codec.SNAPPY: (),
+    Codec.LZ4: range(1, 18),
+    Codec.ZSTD: range(-131072, 23),
+}
+
+
+class _Coder(NamedTuple):
+    compress: Callable[[Buffer, int | None], bytes]
+    decompress: Callable[[Buffer, int], bytes]
+
+
+def _too_large(codec: Codec, max_bytes: int) -> CorruptMessage:
+    return CorruptMessage(f"{codec.name}: holds more than {max_bytes} bytes")
+
+
+def _cut_short(codec: Codec) -> CorruptMessage:
+    return CorruptMessage(f"{codec.name}: cut short")
+
+
+def _copy(source: Buffer, level: int | None) -> bytes:
+    return bytes(source)
+
+
+def _bounded_copy(source: Buffer, max_bytes: int) -> bytes:
+    if len(source) > max_bytes:
+        raise _too_large(Codec.NONE, max_bytes)
+    return bytes(source)
+
+
+_GZIP_WINDOW = 31  # zlib's way to say: the largest window, in a gzip member
+_GZIP_FEED_BYTES = 64 * 1024  # zlib copies what follows a member, so it is not shown everything
+
+
+def _gzip(source: Buffer, level: int | None) -> bytes:
+    return zlib.compress(source, -1 if level is None else level, _GZIP_WINDOW)
+
+
+def _gunzip(source: Buffer, max_bytes: int) -> bytes:
+    view = memoryview(source)
+    unpacked: list[bytes] = []
+    room = max_bytes
+    position = 0
+    for _ in range(GZIP_MEMBERS_MAX):
+        member = zlib.decompressobj(_GZIP_WINDOW)
+        while not member.eof:
+            fed = view[position : position + _GZIP_FEED_BYTES]
+            if not fed:
+                raise _cut_short(Codec.GZIP)
+            try:
+                unpacked.append(member.decompress(fed, room + 1))
+            except zlib.error as error:
+                raise CorruptMessage(f"GZIP: {error}") from error
+            room -= len(unpacked[-1])
+            if room < 0:
+                raise _too_large(Codec.GZIP, max_bytes)
+            position += len(fed) - len(member.unused_data)
+        if position == len(view):
+            return unpacked[0] if len(unpacked) == 1 else b"".join(unpacked)
+    raise CorruptMessage(f"GZIP: more than {GZIP_MEMBERS_MAX} members")
+
+
+def _snap(source: Buffer, level: int | None) -> bytes:
+    return snappy.compress(source)
+
+
+def _unsnap(source: Buffer, max_bytes: int) -> bytes:
+    return snappy.decompress(source, max_bytes=max_bytes)
+
+
+_LZ4_MAGIC = b"\x04\x22\x4d\x18"
+_LZ4_CHUNK_BYTES = 1024 * 1024
+_LZ4_FAST = 9  # the level at which Kafka takes the fast compressor instead of the thorough one
+_LZ4_THOROUGH = (3, 12)  # what the library calls the least and the most thorough
+
+
+def _lz4(source: Buffer, level: int | None) -> bytes:
+    import lz4.frame
+
+    least, most = _LZ4_THOROUGH
+    packed: bytes = lz4.frame.compress(
+        source,
+        compression_level=0 if level in (None, _LZ4_FAST) else min(max(level, least), most),
+        block_size=lz4.frame.BLOCKSIZE_MAX64KB,
+        block_linked=False,
+        store_size=False,
+    )
+    return packed
+
+
+def _unlz4(source: Buffer, max_bytes: int) -> bytes:
+    import lz4.frame
+
+    _check_lz4_header(source)
+    frame = lz4.frame.LZ4FrameDecompressor()
+    unpacked: list[bytes] = []
+    room = max_bytes
+    while not frame.eof:
+        # The library sets aside as much as it is allowed to return.
+        try:
+            chunk = frame.decompress(
+                b"" if unpacked else source, max_length=min(room + 1, _LZ4_CHUNK_BYTES)
+            )
+        except RuntimeError as error:
+            raise CorruptMessage(f"LZ4: {error}") from error
+        if not chunk and not frame.eof:
+            raise _cut_short(Codec.LZ4)
+        room -= len(chunk)
+        if room < 0:
+            raise _too_large(Codec.LZ4, max_bytes)
+        unpacked.append(chunk)
+    if frame.unused_data:
+        raise CorruptMessage(f"LZ4: {len(frame.unused_data)} bytes after the frame")
+    return unpacked[0] if len(unpacked) == 1 else b"".join(unpacked)
+
+
+def _check_lz4_header(source: Buffer) -> None:
+    if len(source) < 7:
+        raise _cut_short(Codec.LZ4)
+    if source[:4] != _LZ4_MAGIC:
+        raise CorruptMessage("LZ4: no frame")
+    # Kafka's reader demands version 1, independent blocks, and no dictionary; so do Java clients.
+    if source[4] & 0b1110_0011 != 0b0110_0000:
+        raise CorruptMessage(f"LZ4: flags {source[4]:#04x} that Kafka cannot read")
+
+
+def _zstd(source: Buffer, level: int | None) -> bytes:
+    return zstd.compress(source, level=level)
+
+
+def _unzstd(source: Buffer, max_bytes: int) -> bytes:
+    return zstd.decompress(source, max_bytes=max_bytes)
+
+
+_CODERS: dict[Codec, _Coder] = {
+    Codec.NONE: _Coder(_copy, _bounded_copy),
+    Codec.GZIP: _Coder(_gzip, _gunzip),
+    Codec.SNAPPY: _Coder(_snap, _unsnap),
+    Codec.LZ4: _Coder(_lz4, _unlz4),
+    Codec.ZSTD: _Coder(_zstd, _unzstd),
+}

@@ -1,0 +1,98 @@
+"""Control records: how a transaction ended.
+
+They stand in batches of their own, with the control flag set, and take an offset like any record.
+
+    key     version int16 0, type int16
+    value   version int16 0, coordinator epoch int32     of an abort or commit marker
+
+Later versions may add bytes at the end, which are passed over; so are other types.
+"""
+
+from dataclasses import dataclass
+from enum import IntEnum
+from struct import Struct
+
+from odradek.protocol.errors import CorruptMessage
+from odradek.protocol.records.builder import BatchBuilder, BatchFields
+from odradek.protocol.records.record import Record
+
+_KEY = Struct(">hh")
+_VALUE = Struct(">hi")
+_VERSION = 0
+
+
+class ControlType(IntEnum):
+    """What a control record is about; those from 2 on belong to KRaft's own log."""
+
+    UNKNOWN = -1
+    ABORT = 0
+    COMMIT = 1
+    LEADER_CHANGE = 2
+    SNAPSHOT_HEADER = 3
+    SNAPSHOT_FOOTER = 4
+    KRAFT_VERSION = 5
+    KRAFT_VOTERS = 6
+
+
+@dataclass(frozen=True, slots=True)
+class EndTransactionMarker:
+    """A transaction of a producer ended here, says the coordinator of that epoch."""
+
+    is_commit: bool
+    coordinator_epoch: int
+
+
+def control_type_of(record: Record) -> ControlType:
+    """The type that a record of a control batch has in its key."""
+    key = record.key or b""
+    if len(key) < _KEY.size:
+        raise CorruptMessage(f"a control record with a key of {len(key)} bytes")
+    version, number = _KEY.unpack_from(key)
+    if version < 0:
+        raise CorruptMessage(f"a control record with a key of version {version}")
+    try:
+        return ControlType(number)
+    except ValueError:
+        return ControlType.UNKNOWN
+
+
+def marker_of(record: Record) -> EndTransactionMarker | None:
+    """The marker that a record of a control batch is; None if it is none."""
+    kind = control_type_of(record)
+    if kind not in (ControlType.ABORT, ControlType.COMMIT):
+        return None
+    value = record.value or b""
+    if len(value) < _VALUE.size:
+        raise CorruptMessage(f"a transaction marker with a value of {len(value)} bytes")
+    version, coordinator_epoch = _VALUE.unpack_from(value)
+    if version < 0:
+        raise CorruptMessage(f"a transaction marker with a value of version {version}")
+    return EndTransactionMarker(kind is ControlType.COMMIT, coordinator_epoch)
+
+
+def marker_batch(
+    marker: EndTransactionMarker,
+    *,
+    timestamp: int,
+    producer_id: int,
+    producer_epoch: int,
+    base_offset: int = 0,
+    partition_leader_epoch: int = -1,
+) -> bytearray:
+    """The batch by which a partition learns that a transaction of this producer has ended."""
+    fields = BatchFields(
+        base_offset=base_offset,
+        partition_leader_epoch=partition_leader_epoch,
+        producer_id=producer_id,
+        producer_epoch=producer_epoch,
+        is_transactional=True,
+        is_control=True,
+    )
+    kind = ControlType.COMMIT if marker.is_commit else ControlType.ABORT
+    builder = BatchBuilder(fields)
+    builder.append(
+        timestamp=timestamp,
+        key=_KEY.pack(_VERSION, kind),
+        value=_VALUE.pack(_VERSION, marker.coordinator_epoch),
+    )
+    return builder.build()

@@ -1,0 +1,173 @@
+"""From one record format to another: down for the Fetches of old clients, and as an append asks.
+
+Down-conversion keeps offsets, so that those which compaction took stay missing, and keeps codec and
+timestamp type; headers and, in magic 0, timestamps are lost.  Control batches have no equivalent
+and are left out.  What is old enough passes as it is, uncopied.
+
+An append rebuilds what a producer sent in another format, or with another codec, than the log's:
+all its records become one batch (or, uncompressed below magic 2, one message each) and get the
+next offsets.  Records of magic 0 have no timestamp and are given none; old formats name no
+producer.
+
+Invariant: a batch whose bytes contradict themselves is a CorruptMessage, never converted in part.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from odradek.protocol.errors import (
+    CorruptMessage,
+    EncodeError,
+    InvalidRecord,
+    InvalidTimestamp,
+    UnsupportedCompressionType,
+    UnsupportedForMessageFormat,
+)
+from odradek.protocol.records.batch import MAGIC
+from odradek.protocol.records.builder import BatchBuilder, BatchFields
+from odradek.protocol.records.compression import DECOMPRESSED_BYTES_MAX, Codec
+from odradek.protocol.records.legacy_builder import LegacyBuilder, LegacyFormat
+from odradek.protocol.records.record import NO_TIMESTAMP, Record, TimestampType
+from odradek.protocol.records.record_set import AnyBatch, batches_of_any_magic, magic_of
+from odradek.protocol.varint import Buffer
+
+_INT64_MAX = 2**63 - 1
+
+
+@dataclass(frozen=True, slots=True)
+class Converted:
+    buffer: Buffer
+    count: int  # of the records that were rewritten
+
+
+def down_converted(
+    source: Buffer, *, magic: int, first_offset: int, max_bytes: int = DECOMPRESSED_BYTES_MAX
+) -> Iterator[Converted]:
+    """The whole batches of ``source`` in formats no newer than ``magic``, one at a time.
+
+    ``first_offset`` is where the client wants to begin.  An uncompressed batch becomes one message
+    for each record from there on, since versions of librdkafka take the first message they get for
+    the one they asked for.  ``max_bytes`` bounds each batch once decompressed.
+    """
+    for batch in batches_of_any_magic(source):
+        if magic < MAGIC and batch.is_control:
+            continue
+        if magic < MAGIC and batch.codec is Codec.ZSTD:
+            raise UnsupportedCompressionType(f"magic {magic} is older than zstd")
+        if magic_of(batch) <= magic:
+            yield Converted(batch.view, 0)
+            continue
+        builder = LegacyBuilder(_legacy_format(batch, magic))
+        from_offset = first_offset if batch.codec is Codec.NONE else 0
+        for record in _stored_records(batch, max_bytes):
+            if record.offset >= from_offset:
+                builder.append(record)
+        if builder.count:
+            yield Converted(builder.build(), builder.count)
+
+
+def _legacy_format(batch: AnyBatch, magic: int) -> LegacyFormat:
+    is_append_time = batch.timestamp_type is TimestampType.LOG_APPEND_TIME
+    return LegacyFormat(
+        magic=magic,
+        codec=batch.codec,
+        append_time_ms=batch.max_timestamp if is_append_time else None,
+    )
+
+
+def _stored_records(batch: AnyBatch, max_bytes: int) -> Iterator[Record]:
+    """Without headers, and only what the old formats can say."""
+    batch.check_crc()
+    previous = -1
+    for offset, timestamp, key, value, _ in batch.records(max_bytes=max_bytes):
+        # The offset of a batch is outside its checksum, and old wrappers may hold any.
+        if not previous < offset <= _INT64_MAX:
+            raise CorruptMessage(f"a record with offset {offset} after {previous}")
+        if timestamp < NO_TIMESTAMP:
+            raise CorruptMessage(f"a record with timestamp {timestamp}")
+        previous = offset
+        yield Record(offset, timestamp, key, value)
+
+
+def rebuilt_for_append(
+    batches: Sequence[AnyBatch],
+    fields: BatchFields,
+    *,
+    magic: int = MAGIC,
+    max_bytes: int = DECOMPRESSED_BYTES_MAX,
+) -> Converted:
+    """What a producer sent, as the log wants it, with offsets from ``fields.base_offset`` on.
+
+    The producer's id, epoch and sequence are those of the first batch, whatever ``fields`` says.
+    The caller has checked the batches' own checksums.
+    """
+    _check_shape(batches)
+    assert not batches[0].is_control, "markers are appended as they are"
+    records = _renumbered(batches, fields.base_offset, max_bytes)
+    try:
+        converted = (
+            _one_batch(records, _with_producer(fields, batches[0]))
+            if magic == MAGIC
+            else _one_legacy_set(records, _below_magic_2(fields, batches[0], magic))
+        )
+    except EncodeError as error:
+        raise InvalidRecord(f"a batch that cannot be rewritten: {error}") from error
+    if not converted.count:
+        raise InvalidRecord("a batch without records")
+    return converted
+
+
+def _check_shape(batches: Sequence[AnyBatch]) -> None:
+    """Only uncompressed messages of magic 0 and 1 come several at a time, and all of one magic."""
+    if not batches:
+        raise InvalidRecord("no batch at all")
+    magic = magic_of(batches[0])
+    for batch in batches:
+        if magic_of(batch) != magic:
+            raise InvalidRecord(f"a batch of magic {magic_of(batch)} after one of magic {magic}")
+        if len(batches) > 1 and (magic == MAGIC or batch.codec is not Codec.NONE):
+            raise InvalidRecord("more than one batch, though they are compressed or of magic 2")
+
+
+def _renumbered(batches: Sequence[AnyBatch], next_offset: int, max_bytes: int) -> Iterator[Record]:
+    for batch in batches:
+        for _, timestamp, key, value, headers in batch.records(max_bytes=max_bytes):
+            # The delta from no timestamp to the very last one would not fit 64 bits.
+            if not NO_TIMESTAMP <= timestamp < _INT64_MAX:
+                raise InvalidTimestamp(f"a record with timestamp {timestamp}")
+            yield Record(next_offset, timestamp, key, value, headers)
+            next_offset += 1
+
+
+def _with_producer(fields: BatchFields, batch: AnyBatch) -> BatchFields:
+    return replace(
+        fields,
+        producer_id=batch.producer_id,
+        producer_epoch=batch.producer_epoch,
+        base_sequence=batch.base_sequence,
+        is_transactional=batch.is_transactional,
+    )
+
+
+def _one_batch(records: Iterator[Record], fields: BatchFields) -> Converted:
+    builder = BatchBuilder(fields)
+    for offset, timestamp, key, value, headers in records:
+        builder.append(offset=offset, timestamp=timestamp, key=key, value=value, headers=headers)
+    return Converted(builder.build() if builder.count else b"", builder.count)
+
+
+def _below_magic_2(fields: BatchFields, batch: AnyBatch, magic: int) -> LegacyFormat:
+    if batch.is_transactional or batch.has_producer_id:
+        raise UnsupportedForMessageFormat(f"magic {magic} knows no producer ids")
+    return LegacyFormat(
+        magic=magic, codec=fields.codec, level=fields.level, append_time_ms=fields.append_time_ms
+    )
+
+
+def _one_legacy_set(records: Iterator[Record], form: LegacyFormat) -> Converted:
+    builder = LegacyBuilder(form)
+    for record in records:
+        if record.headers:
+            raise UnsupportedForMessageFormat(f"magic {form.magic} knows no headers")
+        builder.append(record)
+    return Converted(builder.build(), builder.count)

@@ -1,0 +1,300 @@
+"""The codecs: what they give back, what they refuse, and how little that costs."""
+
+import gzip
+import random
+import tracemalloc
+from struct import pack
+
+import lz4.frame
+import pytest
+import zstandard
+from snappy import compress as snappy_block
+
+from odradek.protocol.errors import CorruptMessage
+from odradek.protocol.records import compression, zstd
+from odradek.protocol.records.compression import LEVELS, Codec, codec_of, compress, decompress
+
+REAL_CODECS = [Codec.GZIP, Codec.SNAPPY, Codec.LZ4, Codec.ZSTD]
+LIMIT = 1_000_000
+SOURCE = bytes(range(256)) * 700 + bytes(100_000)  # some repeats, and more than one block of each
+
+
+def zstd_frame(source: bytes, **options) -> bytes:
+    """A frame written as Java does: piece by piece, so that its header has no content size."""
+    writer = zstandard.ZstdCompressor(write_content_size=False, **options).compressobj()
+    return writer.compress(source) + writer.flush()
+
+
+def zstd_of_repeated_blocks(count: int, size: int) -> bytes:
+    """A frame without content size whose blocks each repeat one byte ``size`` times."""
+    header = bytes.fromhex("28b52ffd 00 58")
+    block, last = size << 3 | 2, size << 3 | 3
+    blocks = [(block.to_bytes(3, "little") + b"x")] * (count - 1)
+    return header + b"".join(blocks) + last.to_bytes(3, "little") + b"x"
+
+
+def lz4_frame_of(block: bytes, count: int) -> bytes:
+    header = bytes.fromhex("04224d18 60 40 82")
+    return header + (pack("<I", len(block)) + block) * count + bytes(4)
+
+
+def lz4_block_of_zeros() -> bytes:
+    frame = compress(Codec.LZ4, bytes(64 * 1024))
+    return frame[11:-4]
+
+
+def a_megabyte_of(part: bytes) -> bytes:
+    return part * (1_000_000 // len(part))
+
+
+@pytest.mark.parametrize("codec", Codec)
+@pytest.mark.parametrize("kind", [bytes, bytearray, memoryview])
+@pytest.mark.parametrize("source", [b"", b"x", SOURCE], ids=["empty", "short", "long"])
+def test_what_was_compressed_comes_back(codec, kind, source):
+    packed = kind(compress(codec, kind(source)))
+    unpacked = decompress(codec, packed, max_bytes=len(source))
+    assert type(unpacked) is bytes
+    assert unpacked == source
+
+
+@pytest.mark.parametrize("codec", Codec)
+def test_one_byte_more_than_allowed_is_refused(codec):
+    packed = compress(codec, SOURCE)
+    with pytest.raises(CorruptMessage):
+        decompress(codec, packed, max_bytes=len(SOURCE) - 1)
+
+
+@pytest.mark.parametrize("codec", REAL_CODECS)
+def test_nothing_is_allowed_to_hold_nothing(codec):
+    assert decompress(codec, compress(codec, b""), max_bytes=0) == b""
+    with pytest.raises(CorruptMessage):
+        decompress(codec, compress(codec, b"x"), max_bytes=0)
+
+
+@pytest.mark.parametrize("codec", REAL_CODECS)
+def test_every_truncation_is_refused(codec):
+    packed = compress(codec, b"to be cut short " * 20)
+    whole_without_blocks = compress(Codec.SNAPPY, b"")
+    for end in range(len(packed)):
+        if packed[:end] != whole_without_blocks:
+            with pytest.raises(CorruptMessage):
+                decompress(codec, packed[:end], max_bytes=LIMIT)
+
+
+@pytest.mark.parametrize("codec", REAL_CODECS)
+@pytest.mark.parametrize("extra", [b"\0", b"\0" * 30, b"garbage after the end"])
+def test_bytes_after_the_end_are_refused(codec, extra):
+    with pytest.raises(CorruptMessage):
+        decompress(codec, compress(codec, SOURCE) + extra, max_bytes=LIMIT)
+
+
+@pytest.mark.parametrize("codec", REAL_CODECS)
+@pytest.mark.parametrize("other", Codec)
+def test_another_codecs_bytes_are_refused(codec, other):
+    if codec is not other:
+        with pytest.raises(CorruptMessage):
+            decompress(codec, compress(other, SOURCE), max_bytes=LIMIT)
+
+
+@pytest.mark.parametrize("codec", REAL_CODECS)
+def test_every_flipped_bit_is_refused_or_harmless(codec):
+    packed = compress(codec, b"to be damaged " * 10)
+    for position in range(len(packed)):
+        for bit in range(8):
+            damaged = bytearray(packed)
+            damaged[position] ^= 1 << bit
+            try:
+                assert len(decompress(codec, damaged, max_bytes=LIMIT)) <= LIMIT
+            except CorruptMessage:
+                continue
+
+
+BOMBS = {
+    "gzip members": (Codec.GZIP, a_megabyte_of(gzip.compress(bytes(16_000_000)))),
+    "gzip, one member": (Codec.GZIP, gzip.compress(bytes(50_000_000))),
+    "snappy frame": (
+        Codec.SNAPPY,
+        compress(Codec.SNAPPY, b"") + a_megabyte_of(compress(Codec.SNAPPY, bytes(32 * 1024))[16:]),
+    ),
+    "snappy block": (Codec.SNAPPY, snappy_block(bytes(20_000_000))),
+    "lz4": (Codec.LZ4, lz4_frame_of(lz4_block_of_zeros(), 3600)),
+    "zstd frames": (Codec.ZSTD, a_megabyte_of(zstandard.compress(bytes(16_000_000)))),
+    "zstd without sizes": (Codec.ZSTD, a_megabyte_of(zstd_frame(b"ab" * 8_000_000))),
+    "zstd, repeated bytes": (Codec.ZSTD, zstd_of_repeated_blocks(250_000, 128 * 1024)),
+    "zstd that lies": (Codec.ZSTD, bytes.fromhex("28b52ffd e0 ffffffffffffff7f 010000")),
+}
+
+
+@pytest.mark.parametrize("bomb", BOMBS)
+def test_a_bomb_is_refused_before_it_takes_memory(bomb):
+    codec, packed = BOMBS[bomb]
+    compress(codec, b"import the library first")
+    tracemalloc.start()
+    try:
+        with pytest.raises(CorruptMessage):
+            decompress(codec, packed, max_bytes=LIMIT)
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert peak < 4 * LIMIT
+
+
+@pytest.mark.parametrize("codec", REAL_CODECS)
+def test_a_generous_limit_sets_nothing_aside(codec):
+    packed = compress(codec, b"small" * 100)
+    tracemalloc.start()
+    try:
+        decompress(codec, packed, max_bytes=2**30)
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert peak < 2 * LIMIT
+
+
+@pytest.mark.parametrize(
+    ("codec", "level"),
+    [(codec, level) for codec in Codec for level in (*LEVELS[codec][:2], *LEVELS[codec][-2:])],
+)
+def test_every_level_of_the_kip_is_served(codec, level):
+    assert decompress(codec, compress(codec, SOURCE, level=level)) == SOURCE
+
+
+@pytest.mark.parametrize(
+    ("codec", "level"),
+    [
+        (Codec.NONE, 1),
+        (Codec.GZIP, 0),
+        (Codec.GZIP, 10),
+        (Codec.GZIP, -2),
+        (Codec.SNAPPY, 1),
+        (Codec.LZ4, 0),
+        (Codec.LZ4, 18),
+        (Codec.ZSTD, 23),
+        (Codec.ZSTD, -131_073),
+    ],
+)
+def test_other_levels_are_not(codec, level):
+    with pytest.raises(ValueError, match=f"no level {level}"):
+        compress(codec, b"", level=level)
+
+
+def test_the_low_bits_of_the_attributes_name_the_codec():
+    assert [codec_of(0xF8 | number) for number in range(5)] == list(Codec)
+
+
+@pytest.mark.parametrize("number", [5, 6, 7])
+def test_unknown_codecs_are_corrupt(number):
+    with pytest.raises(CorruptMessage, match=f"unknown codec {number}"):
+        codec_of(number)
+
+
+def test_gzip_members_may_follow_each_other():
+    packed = gzip.compress(b"one ") + gzip.compress(b"") + gzip.compress(SOURCE)
+    assert decompress(Codec.GZIP, packed) == b"one " + SOURCE
+
+
+def test_gzip_that_takes_several_feeds_is_put_together():
+    source = random.Random(0).randbytes(200_000)
+    packed = compress(Codec.GZIP, source)
+    assert len(packed) > compression._GZIP_FEED_BYTES
+    assert decompress(Codec.GZIP, packed) == source
+
+
+def test_gzip_members_beyond_all_reason_are_refused():
+    with pytest.raises(CorruptMessage, match="members"):
+        decompress(Codec.GZIP, gzip.compress(b"") * (compression.GZIP_MEMBERS_MAX + 1))
+
+
+def test_a_wrong_gzip_checksum_is_refused():
+    packed = bytearray(compress(Codec.GZIP, b"abc"))
+    packed[-8] ^= 1
+    with pytest.raises(CorruptMessage):
+        decompress(Codec.GZIP, packed)
+
+
+def test_lz4_is_framed_as_kafka_frames_it():
+    packed = compress(Codec.LZ4, SOURCE)
+    version_1_with_independent_blocks, blocks_of_64_kilobytes = 0x60, 0x40
+    assert packed[:4].hex() == "04224d18"
+    assert packed[4] == version_1_with_independent_blocks
+    assert packed[5] == blocks_of_64_kilobytes
+
+
+def test_lz4_that_kafka_could_not_read_is_refused():
+    linked = lz4.frame.compress(SOURCE, block_linked=True)
+    with pytest.raises(CorruptMessage, match="flags"):
+        decompress(Codec.LZ4, linked)
+
+
+def test_lz4_with_checksums_and_sizes_is_read():
+    packed = lz4.frame.compress(
+        SOURCE, block_linked=False, content_checksum=True, block_checksum=True, store_size=True
+    )
+    assert decompress(Codec.LZ4, packed) == SOURCE
+
+
+def test_lz4_larger_than_one_chunk_is_put_together():
+    assert decompress(Codec.LZ4, compress(Codec.LZ4, SOURCE * 9)) == SOURCE * 9
+
+
+def test_a_second_lz4_frame_is_refused():
+    with pytest.raises(CorruptMessage, match="after the frame"):
+        decompress(Codec.LZ4, compress(Codec.LZ4, b"one") + compress(Codec.LZ4, b"two"))
+
+
+@pytest.mark.parametrize("level", [-5, 1, 3, 9])
+def test_zstd_without_a_content_size_is_read(level):
+    packed = zstd_frame(SOURCE, level=level)
+    assert zstandard.frame_content_size(packed) == -1
+    assert decompress(Codec.ZSTD, packed, max_bytes=len(SOURCE)) == SOURCE
+
+
+def test_the_window_that_javas_level_22_asks_for_is_not_too_large():
+    frame = zstd_frame(SOURCE)
+    window_of_2_megabytes, window_of_128_megabytes = 0x58, 0x88
+    assert frame[5] == window_of_2_megabytes
+    widened = frame[:5] + bytes([window_of_128_megabytes]) + frame[6:]
+    assert decompress(Codec.ZSTD, widened) == SOURCE
+
+
+def test_zstd_frames_may_follow_each_other():
+    skippable = bytes.fromhex("5f2a4d18 03000000") + b"any"
+    packed = zstd_frame(b"one ") + zstd_frame(b"") + skippable + zstandard.compress(SOURCE)
+    assert decompress(Codec.ZSTD, packed) == b"one " + SOURCE
+
+
+def test_zstd_frames_share_the_limit():
+    packed = zstandard.compress(bytes(600)) + zstd_frame(bytes(600))
+    assert decompress(Codec.ZSTD, packed, max_bytes=1200) == bytes(1200)
+    with pytest.raises(CorruptMessage):
+        decompress(Codec.ZSTD, packed, max_bytes=1199)
+    with pytest.raises(CorruptMessage):
+        decompress(Codec.ZSTD, packed, max_bytes=600)
+
+
+def test_a_single_byte_in_a_compressed_block_needs_room_too():
+    packed = bytes.fromhex("28b52ffd 00 58 1d0000 097800")
+    assert decompress(Codec.ZSTD, packed, max_bytes=1) == b"x"
+    with pytest.raises(CorruptMessage, match="more than 0 bytes"):
+        decompress(Codec.ZSTD, packed, max_bytes=0)
+
+
+def test_zstd_frames_beyond_all_reason_are_refused():
+    with pytest.raises(CorruptMessage, match="frames"):
+        decompress(Codec.ZSTD, zstandard.compress(b"") * (zstd.FRAMES_MAX + 1))
+
+
+def test_zstd_checksums_are_part_of_their_frame():
+    packed = zstd_frame(SOURCE, write_checksum=True)
+    assert decompress(Codec.ZSTD, packed + packed) == SOURCE * 2
+    with pytest.raises(CorruptMessage):
+        decompress(Codec.ZSTD, packed[:-1] + bytes([packed[-1] ^ 1]))
+
+
+@pytest.mark.parametrize("claim", [11, 9, 2**20])
+def test_a_zstd_frame_that_lies_about_its_size_is_refused(claim):
+    packed = bytearray(zstandard.ZstdCompressor(write_content_size=True).compress(b"0123456789"))
+    assert packed[4] == 0x20  # the size in one byte
+    lying = packed[:4] + b"\xa0" + pack("<I", claim) + packed[6:]
+    with pytest.raises(CorruptMessage):
+        decompress(Codec.ZSTD, lying)

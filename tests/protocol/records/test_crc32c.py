@@ -1,0 +1,48 @@
+"""CRC-32C: the wheel and crcmod are one function."""
+
+import sys
+
+import pytest
+from hypothesis import given
+from hypothesis.strategies import binary, integers
+
+from odradek.protocol.records import crc32c as module
+from odradek.protocol.records.crc32c import crc32c
+
+CHECK_VALUE = 0xE3069283  # of "123456789", as every description of CRC-32C gives it
+
+
+@pytest.fixture
+def without_the_wheel(monkeypatch):
+    monkeypatch.setitem(sys.modules, "crc32c", None)
+    monkeypatch.setattr(module, "_chosen", None)
+
+
+@pytest.mark.parametrize("kind", [bytes, bytearray, memoryview])
+def test_the_check_value_comes_out(kind):
+    assert crc32c(kind(b"123456789")) == CHECK_VALUE
+
+
+def test_a_slice_is_read_without_its_surroundings():
+    assert crc32c(memoryview(b"..123456789..")[2:-2]) == CHECK_VALUE
+
+
+def test_parts_may_be_fed_in_turn():
+    assert crc32c(b"6789", crc32c(b"12345")) == CHECK_VALUE
+
+
+def test_nothing_has_the_checksum_zero():
+    assert crc32c(b"") == 0
+
+
+@pytest.mark.usefixtures("without_the_wheel")
+@pytest.mark.parametrize("kind", [bytes, bytearray, memoryview])
+def test_crcmod_serves_where_the_wheel_is_missing(kind):
+    assert crc32c(kind(b"123456789")) == CHECK_VALUE
+    assert crc32c(kind(b"6789"), crc32c(kind(b"12345"))) == CHECK_VALUE
+    assert module._chosen.__module__.startswith("crcmod")
+
+
+@given(binary(max_size=300), integers(0, 2**32 - 1))
+def test_wheel_and_crcmod_agree(source, value):
+    assert module._from_wheel()(source, value) == module._from_crcmod()(source, value)

@@ -1,0 +1,235 @@
+"""Messages of magic 0 and 1 that are cut short, damaged or made to do harm."""
+
+from struct import pack, pack_into
+
+import pytest
+
+from odradek.protocol.errors import CorruptMessage
+from odradek.protocol.records.compression import Codec
+from odradek.protocol.records.legacy import LegacyBatch
+from odradek.protocol.records.legacy_builder import LegacyFormat, legacy_set
+from odradek.protocol.records.legacy_lz4 import with_old_checksum, with_right_checksum
+from odradek.protocol.records.record import Record
+from odradek.protocol.records.record_set import batches_of_any_magic
+from tests.support.legacy_messages import (
+    FORMAT_NAMES,
+    FORMATS,
+    message,
+    message_around,
+    nullable,
+    wrapper,
+)
+from tests.support.memory import peak_bytes
+
+RECORDS = [
+    Record(10, 1000, b"key", b"value"),
+    Record(11, 1001, None, b""),
+    Record(14, 1002, b"", None),
+]
+
+
+def read_all(buffer, *, max_bytes=100_000):
+    return [
+        record
+        for batch in batches_of_any_magic(buffer)
+        for record in batch.records(max_bytes=max_bytes)
+    ]
+
+
+@pytest.mark.parametrize(("magic", "codec"), FORMATS, ids=FORMAT_NAMES)
+def test_a_set_cut_short_anywhere_keeps_its_whole_messages(magic, codec):
+    whole = bytes(legacy_set(RECORDS, LegacyFormat(magic=magic, codec=codec)))
+    records = read_all(whole)
+    ends = [batch.position + batch.size_bytes for batch in batches_of_any_magic(whole)]
+    for length in range(len(whole)):
+        batches = batches_of_any_magic(whole[:length])
+        read = [record for batch in batches for record in batch]
+        assert read == records[: sum(end <= length for end in ends)]
+        assert batches.partial_bytes == length - max((e for e in ends if e <= length), default=0)
+
+
+@pytest.mark.parametrize(("magic", "codec"), FORMATS, ids=FORMAT_NAMES)
+def test_a_message_cut_short_anywhere_is_refused(magic, codec):
+    whole = bytes(legacy_set(RECORDS[:1], LegacyFormat(magic=magic, codec=codec)))
+    for length in range(len(whole)):
+        with pytest.raises(CorruptMessage):
+            LegacyBatch(whole[:length])
+
+
+@pytest.mark.parametrize(("magic", "codec"), FORMATS, ids=FORMAT_NAMES)
+def test_any_single_damaged_byte_is_found_or_harmless(magic, codec):
+    whole = bytes(legacy_set(RECORDS, LegacyFormat(magic=magic, codec=codec)))
+    for position in range(len(whole)):
+        for changed in {0, 1, 0x7F, 0x80, 0xFF, whole[position] ^ 1} - {whole[position]}:
+            damaged = bytearray(whole)
+            damaged[position] = changed
+            if not is_refused(damaged):
+                assert is_outside_the_checksum(whole, position)
+
+
+@pytest.mark.parametrize(("magic", "codec"), FORMATS, ids=FORMAT_NAMES)
+def test_a_damaged_byte_never_reaches_outside_even_if_checksums_are_not_checked(magic, codec):
+    whole = bytes(legacy_set(RECORDS, LegacyFormat(magic=magic, codec=codec)))
+    for position in range(len(whole)):
+        for changed in [0, 0xFF, *(whole[position] ^ 1 << bit for bit in range(8))]:
+            damaged = bytearray(whole)
+            damaged[position] = changed
+            try:
+                read = read_all(damaged)
+            except CorruptMessage:
+                continue
+            assert sum(len(r.key or b"") + len(r.value or b"") for r in read) <= 100_000
+
+
+def is_refused(buffer):
+    try:
+        batches = batches_of_any_magic(buffer)
+        for batch in batches:
+            batch.check_crc()
+            list(batch)
+    except CorruptMessage:
+        return True
+    return batches.partial_bytes > 0
+
+
+def is_outside_the_checksum(buffer, position):
+    """An offset may be anything: it is the broker's, and changes on the way."""
+    starts = [batch.position for batch in batches_of_any_magic(buffer)]
+    return any(start <= position < start + 8 for start in starts)
+
+
+@pytest.mark.parametrize("length", [-(2**31), -13, -12, -1, 0, 13])
+def test_a_length_below_the_smallest_message_is_refused_and_not_stepped_over(length):
+    damaged = bytearray(message(0, b"v") * 2)
+    pack_into(">i", damaged, 8, length)
+    with pytest.raises(CorruptMessage):
+        list(batches_of_any_magic(damaged))
+    with pytest.raises(CorruptMessage):
+        LegacyBatch(damaged)
+
+
+@pytest.mark.parametrize("length", range(14, 22))
+def test_a_length_that_only_magic_0_can_have_is_refused_in_magic_1(length):
+    damaged = bytearray(message(1, b"v" * 20))
+    pack_into(">i", damaged, 8, length)
+    with pytest.raises(CorruptMessage):
+        LegacyBatch(damaged)
+
+
+@pytest.mark.parametrize("magic", [-1, 2, 3])
+def test_another_magic_is_refused(magic):
+    damaged = bytearray(message(0, b"v"))
+    pack_into(">b", damaged, 16, magic)
+    with pytest.raises(CorruptMessage, match="magic"):
+        LegacyBatch(damaged)
+
+
+@pytest.mark.parametrize(
+    "rest",
+    [
+        pack(">i", -2) + nullable(b"v"),
+        nullable(b"k") + pack(">i", -2) + b"v",
+        pack(">i", 2**31 - 1) + nullable(b"v"),
+        pack(">i", 6) + nullable(b"v"),
+        pack(">i", 5) + nullable(b"v"),
+        nullable(None) + pack(">i", 2) + b"v",
+        nullable(None) + nullable(b"v") + b"more",
+    ],
+    ids=[
+        "negative key length",
+        "negative value length",
+        "key far past the end",
+        "key past the end",
+        "no value",
+        "value past the end",
+        "bytes after the value",
+    ],
+)
+@pytest.mark.parametrize("magic", [0, 1])
+def test_lengths_that_do_not_add_up_are_refused(magic, rest):
+    with pytest.raises(CorruptMessage):
+        LegacyBatch(message_around(magic, rest)).records()
+    inside = message_around(magic, rest)
+    with pytest.raises(CorruptMessage):
+        list(LegacyBatch(wrapper(magic, inside)))
+
+
+def with_wrong_checksum(sent):
+    return sent[:-1] + bytes((sent[-1] ^ 1,))
+
+
+@pytest.mark.parametrize(
+    "inner",
+    [
+        b"",
+        message(1, b"v")[:-1],
+        message(1, b"v") + b"\0",
+        message(1, b"v") + message(1, b"w")[:20],
+        message(0, b"v"),
+        message(1, b"v") + message(0, b"v"),
+        wrapper(1, message(1, b"v")),
+        message(1, b"v", attributes=Codec.ZSTD),
+        message(1, b"v", attributes=7),
+        with_wrong_checksum(message(1, b"v")),
+    ],
+    ids=[
+        "nothing",
+        "a message cut short",
+        "a byte after the message",
+        "a second message cut short",
+        "another magic",
+        "two magics",
+        "another wrapper",
+        "zstd",
+        "an unknown codec",
+        "a wrong checksum",
+    ],
+)
+def test_a_wrapper_must_hold_whole_plain_messages_of_its_own_magic(inner):
+    with pytest.raises(CorruptMessage):
+        list(LegacyBatch(wrapper(1, inner)))
+
+
+@pytest.mark.parametrize("magic", [0, 1])
+@pytest.mark.parametrize("codec", [Codec.GZIP, Codec.SNAPPY, Codec.LZ4, Codec.ZSTD, 5, 7])
+@pytest.mark.parametrize("value", [None, b"", b"not compressed"])
+def test_a_wrapper_without_a_compressed_set_is_refused(magic, codec, value):
+    with pytest.raises(CorruptMessage):
+        LegacyBatch(message(magic, value, attributes=codec)).records()
+
+
+def test_zstd_is_refused_though_it_could_be_read():
+    with pytest.raises(CorruptMessage, match="zstd"):
+        LegacyBatch(wrapper(1, message(1, b"v"), codec=Codec.ZSTD)).records()
+
+
+def test_a_wrapper_before_its_last_record_is_refused():
+    inner = message(1, b"a", offset=0) + message(1, b"b", offset=8)
+    with pytest.raises(CorruptMessage, match="offset 7"):
+        LegacyBatch(wrapper(1, inner, offset=7)).records()
+
+
+@pytest.mark.parametrize("checksum", [with_old_checksum, with_right_checksum], ids=["old", "right"])
+@pytest.mark.parametrize("frame", [b"", b"\x04\x22\x4d\x18\x60\x40", b"\x04\x22\x4d\x18\x68" * 2])
+def test_an_lz4_header_cut_short_is_refused(checksum, frame):
+    with pytest.raises(CorruptMessage):
+        checksum(frame)
+
+
+@pytest.mark.parametrize("magic", [0, 1])
+@pytest.mark.parametrize("codec", [Codec.GZIP, Codec.SNAPPY, Codec.LZ4])
+def test_a_bomb_is_refused_before_it_is_unpacked(magic, codec):
+    bomb = LegacyBatch(wrapper(magic, message(magic, bytes(20_000_000)), codec=codec))
+
+    def set_off():
+        with pytest.raises(CorruptMessage):
+            bomb.records(max_bytes=1_000_000)
+
+    assert bomb.size_bytes < 1_000_000
+    assert peak_bytes(set_off) < 5_000_000
+
+
+def test_many_small_messages_take_no_memory_until_they_are_read():
+    bomb = LegacyBatch(wrapper(0, message(0, None) * 200_000))
+    unpacked = 200_000 * len(message(0, None))
+    assert peak_bytes(lambda: next(bomb.records())) < unpacked * 3

@@ -1,0 +1,114 @@
+"""kafka-python and aiokafka agree about magic 0 and 1.
+
+Neither can do LZ4 in magic 0 here: aiokafka refuses it, kafka-python needs one more package.
+"""
+
+import warnings
+
+import aiokafka.record.legacy_records as aiokafka_records
+import pytest
+
+from odradek.protocol.records.compression import Codec
+from odradek.protocol.records.legacy import LegacyBatch
+from odradek.protocol.records.legacy_builder import LegacyFormat, legacy_set
+from odradek.protocol.records.record import Record
+from odradek.protocol.records.record_set import batches_of_any_magic
+
+with warnings.catch_warnings():
+    # kafka-python 3.0 loads its schemas by a call that Python 3.11 and 3.12 deprecate.
+    warnings.simplefilter("ignore", DeprecationWarning)
+    import kafka.record.legacy_records as kafka_python_records
+
+RECORDS = [
+    Record(0, 1_700_000_000_000, None, b"value"),
+    Record(1, 1_700_000_000_001, b"", b""),
+    Record(2, 1_700_000_000_000, b"key", None),
+    Record(3, 0, None, None),
+    Record(4, 1_700_000_000_002, b"key" * 50, b"value" * 20_000),
+]
+PEERS = {
+    "kafka-python": kafka_python_records,
+    "aiokafka": aiokafka_records,
+    "aiokafka in Python": None,
+}
+FORMATS = [
+    LegacyFormat(magic=magic, codec=codec)
+    for magic in (0, 1)
+    for codec in (Codec.NONE, Codec.GZIP, Codec.SNAPPY, Codec.LZ4)
+    if not (magic == 0 and codec is Codec.LZ4)
+]
+NAMES = [f"magic {form.magic} {form.codec.name}" for form in FORMATS]
+
+
+@pytest.mark.parametrize("peer", PEERS)
+@pytest.mark.parametrize("form", FORMATS, ids=NAMES)
+def test_what_a_peer_writes_is_read(peer, form):
+    written = written_by(peer, form)
+    assert records_in(written) == stored(form)
+
+
+@pytest.mark.parametrize("peer", PEERS)
+@pytest.mark.parametrize("form", FORMATS, ids=NAMES)
+def test_what_is_written_a_peer_reads(peer, form):
+    for batch in batches_of_any_magic(bytes(legacy_set(RECORDS, form))):
+        theirs = batch_class(peer)(bytes(batch.view), form.magic)
+        assert theirs.validate_crc()
+        assert [as_ours(record) for record in theirs] == list(batch.records())
+
+
+@pytest.mark.parametrize("peer", PEERS)
+@pytest.mark.parametrize("magic", [0, 1])
+def test_uncompressed_sets_have_the_same_bytes(peer, magic):
+    form = LegacyFormat(magic=magic)
+    assert written_by(peer, form) == bytes(legacy_set(RECORDS, form))
+
+
+@pytest.mark.parametrize("peer", PEERS)
+@pytest.mark.parametrize("codec", [Codec.GZIP, Codec.SNAPPY, Codec.LZ4])
+def test_a_wrapper_that_was_given_its_offset_is_read_alike(peer, codec):
+    wrapper = bytearray(written_by(peer, LegacyFormat(magic=1, codec=codec)))
+    ours = LegacyBatch(wrapper)
+    ours.set_last_offset(1004)
+    theirs = batch_class(peer)(bytes(wrapper), 1)
+    assert theirs.validate_crc()
+    assert [record.offset for record in theirs] == [1000, 1001, 1002, 1003, 1004]
+    assert [record.offset for record in ours] == [1000, 1001, 1002, 1003, 1004]
+
+
+def written_by(peer, form):
+    builder = builder_class(peer)(form.magic, form.codec.value, 1_000_000)
+    for record in RECORDS:
+        builder.append(record.offset, record.timestamp, record.key, record.value)
+    return bytes(builder.build())
+
+
+def builder_class(peer):
+    if PEERS[peer] is None:
+        return aiokafka_records._LegacyRecordBatchBuilderPy
+    return PEERS[peer].LegacyRecordBatchBuilder
+
+
+def batch_class(peer):
+    return (
+        aiokafka_records._LegacyRecordBatchPy
+        if PEERS[peer] is None
+        else PEERS[peer].LegacyRecordBatch
+    )
+
+
+def records_in(buffer):
+    batches = list(batches_of_any_magic(buffer))
+    for batch in batches:
+        batch.check_crc()
+    return [record for batch in batches for record in batch]
+
+
+def stored(form):
+    if form.magic == 1:
+        return RECORDS
+    return [record._replace(timestamp=-1) for record in RECORDS]
+
+
+def as_ours(record):
+    timestamp = -1 if record.timestamp is None else record.timestamp
+    return Record(record.offset, timestamp, record.key, record.value)

@@ -1,0 +1,106 @@
+"""Xerial's frame around snappy blocks, and blocks without it."""
+
+from struct import pack
+
+import pytest
+import snappy as library
+from hypothesis import given
+from hypothesis.strategies import binary
+
+from odradek.protocol.errors import CorruptMessage
+from odradek.protocol.records.snappy import BLOCK_BYTES, MAGIC, compress, decompress
+
+HEADER = bytes.fromhex("82534e415050590000000001 00000001")
+LIMIT = 1_000_000
+
+
+def framed(*blocks: bytes) -> bytes:
+    return HEADER + b"".join(pack(">i", len(block)) + block for block in blocks)
+
+
+def test_a_frame_begins_with_xerials_header():
+    assert compress(b"abc") == framed(library.compress(b"abc"))
+
+
+def test_a_block_holds_32_kilobytes_of_source():
+    source = bytes(range(256)) * 300
+    first, rest = source[:BLOCK_BYTES], source[BLOCK_BYTES:]
+    second, third = rest[:BLOCK_BYTES], rest[BLOCK_BYTES:]
+    assert compress(source) == framed(*map(library.compress, (first, second, third)))
+
+
+def test_nothing_is_a_frame_without_blocks():
+    assert compress(b"") == HEADER
+    assert decompress(HEADER, max_bytes=LIMIT) == b""
+
+
+@pytest.mark.parametrize("kind", [bytes, bytearray, memoryview])
+@pytest.mark.parametrize("size", [1, BLOCK_BYTES, BLOCK_BYTES + 1, 100_000])
+def test_what_was_compressed_comes_back(kind, size):
+    source = bytes(size)
+    assert decompress(kind(compress(kind(source))), max_bytes=size) == source
+
+
+def test_a_raw_block_without_a_frame_is_read():
+    assert decompress(library.compress(b"raw" * 50_000), max_bytes=LIMIT) == b"raw" * 50_000
+
+
+def test_frames_may_follow_each_other():
+    assert decompress(compress(b"one") + compress(b"two"), max_bytes=LIMIT) == b"onetwo"
+
+
+def test_versions_are_passed_over_as_java_does():
+    other_versions = MAGIC + pack(">ii", 2, 0) + compress(b"abc")[16:]
+    assert decompress(other_versions, max_bytes=LIMIT) == b"abc"
+
+
+@pytest.mark.parametrize("source", [compress(b"abc" * 9), library.compress(b"abc" * 9)])
+def test_every_truncation_is_refused_or_ends_at_a_block(source):
+    for end in range(len(source)):
+        if source[:end] != HEADER:
+            with pytest.raises(CorruptMessage):
+                decompress(source[:end], max_bytes=LIMIT)
+
+
+@pytest.mark.parametrize("size", [-1, 0, -(2**31), 6, 2**31 - 1])
+def test_a_block_of_impossible_size_is_refused(size):
+    with pytest.raises(CorruptMessage, match="a block of"):
+        decompress(HEADER + pack(">i", size) + library.compress(b"ab"), max_bytes=LIMIT)
+
+
+def test_bytes_after_the_last_block_are_refused():
+    with pytest.raises(CorruptMessage, match="cut short"):
+        decompress(compress(b"abc") + b"x", max_bytes=LIMIT)
+    with pytest.raises(CorruptMessage):
+        decompress(library.compress(b"abc") + b"x", max_bytes=LIMIT)
+
+
+def test_a_damaged_block_is_refused():
+    with pytest.raises(CorruptMessage, match="damaged"):
+        decompress(framed(b"\x05\xff\xff\xff"), max_bytes=LIMIT)
+
+
+def test_a_length_that_never_ends_is_refused():
+    with pytest.raises(CorruptMessage, match="no length"):
+        decompress(framed(b"\xff" * 10), max_bytes=LIMIT)
+
+
+def test_a_claim_that_no_block_of_that_size_could_keep_is_refused():
+    with pytest.raises(CorruptMessage, match="cannot hold"):
+        decompress(b"\xff\xff\xff\xff\x0f" + b"ab", max_bytes=2**40)
+
+
+def test_the_limit_counts_all_blocks_together():
+    blocks = framed(*[library.compress(bytes(1000))] * 3)
+    assert decompress(blocks, max_bytes=3000) == bytes(3000)
+    with pytest.raises(CorruptMessage, match="more than 2999 bytes"):
+        decompress(blocks, max_bytes=2999)
+
+
+@given(binary(max_size=200))
+def test_any_bytes_are_unpacked_or_refused(source):
+    for candidate in (source, HEADER + source):
+        try:
+            assert len(decompress(candidate, max_bytes=LIMIT)) <= LIMIT
+        except CorruptMessage:
+            continue

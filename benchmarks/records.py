@@ -54,24 +54,33 @@ SHAPES = [
 
 def main() -> None:
     for shape in SHAPES:
-        raw = bytearray(_built_by_us(shape))
-        for peer in (AiokafkaBuilder, KafkaPythonBuilder):
-            assert shape.codec or _built_by(peer, shape)[21:] == raw[21:]
-        _print(
-            f"build {shape.name}",
-            shape.goal,
-            ours=lambda shape=shape: _built_by_us(shape),
-            aiokafka=lambda shape=shape: _built_by(AiokafkaBuilder, shape),
-            kafka_python=lambda shape=shape: _built_by(KafkaPythonBuilder, shape),
-        )
-        _print(
-            f"read {shape.name}",
-            shape.goal,
-            ours=lambda raw=raw: _bytes_read(RecordBatch(raw)),
-            aiokafka=lambda raw=raw: _bytes_read(AiokafkaBatch(raw)),
-            kafka_python=lambda raw=raw: _bytes_read(KafkaPythonBatch(raw)),
-        )
+        _compare_building(shape)
+        _compare_reading(shape)
     _print_header_time()
+
+
+def _compare_building(shape: Shape) -> None:
+    raw = _built_by_us(shape)
+    for peer in (AiokafkaBuilder, KafkaPythonBuilder):
+        assert shape.codec or _built_by(peer, shape)[21:] == raw[21:]
+    _print(
+        f"build {shape.name}",
+        shape.goal,
+        ours=lambda: _built_by_us(shape),
+        aiokafka=lambda: _built_by(AiokafkaBuilder, shape),
+        kafka_python=lambda: _built_by(KafkaPythonBuilder, shape),
+    )
+
+
+def _compare_reading(shape: Shape) -> None:
+    raw = bytearray(_built_by_us(shape))
+    _print(
+        f"read {shape.name}",
+        shape.goal,
+        ours=lambda: _bytes_read(RecordBatch(raw)),
+        aiokafka=lambda: _bytes_read(AiokafkaBatch(raw)),
+        kafka_python=lambda: _bytes_read(KafkaPythonBatch(raw)),
+    )
 
 
 def _built_by_us(shape: Shape) -> bytearray:

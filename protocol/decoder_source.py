@@ -19,7 +19,7 @@ out in place, so that a message is one function without calls on its common path
         if pos != size: refuse_rest('HeartbeatRequest v4', size - pos)
         return o
 
-``buf`` is bytes, or a memoryview where the message holds record data.
+``buf`` is bytes, or a memoryview where the message holds record data or more may follow it.
 """
 
 from __future__ import annotations
@@ -65,7 +65,8 @@ class DecoderSource:
         self.names: dict[str, Any] = dict(RUNTIME)
         self._version = version
         self._flexible = version in schema.flexible
-        self._has_records = holds_records(cls)
+        # A prefix is read in place too: what follows it may be long, and is not ours to copy.
+        self._in_place = not whole or holds_records(cls)
         self._lines: list[str] = []
         self._functions: list[str] = []
         self._depth = 1
@@ -79,7 +80,7 @@ class DecoderSource:
 
     def _write_function(self, cls: type[Struct], whole: bool) -> None:
         self._lines.append("def decode(buf, pos=0):")
-        if self._has_records:
+        if self._in_place:
             self._write("if buf.__class__ is not memoryview: buf = memoryview(buf)")
         else:
             self._write("if buf.__class__ is not bytes: buf = bytes(buf)")
@@ -233,8 +234,8 @@ class DecoderSource:
         if wire_type is RECORDS:
             return "buf[pos:stop]"
         if wire_type is STRING:
-            return "str(buf[pos:stop], 'utf-8')" if self._has_records else "buf[pos:stop].decode()"
-        return "bytes(buf[pos:stop])" if self._has_records else "buf[pos:stop]"
+            return "str(buf[pos:stop], 'utf-8')" if self._in_place else "buf[pos:stop].decode()"
+        return "bytes(buf[pos:stop])" if self._in_place else "buf[pos:stop]"
 
     # Arrays.
 

@@ -282,8 +282,6 @@ class EncoderSource:
         self._depth += 1
         if isinstance(element, Nested):
             self._write_struct(element.struct, item, path)
-            if self._lines[-1].endswith(":") and not self._run:
-                self._write("pass")
         else:
             assert isinstance(element, VariableLength), "no API has an array of arrays"
             self._write_variable(element, item, path, nullable=False, compact=True)

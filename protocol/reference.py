@@ -1,6 +1,6 @@
 """The table of APIs in docs/protocol.md.
 
-    python -m odradek.protocol.reference > docs/protocol.md
+python -m odradek.protocol.reference > docs/protocol.md
 """
 
 import sys

@@ -90,10 +90,16 @@ def rest_of_string_length(buffer: Buffer, position: int, first: int) -> tuple[in
     return value, position
 
 
-def rest_of_long_length(buffer: Buffer, position: int, low_bits: int) -> tuple[int, int]:
-    """Like ``rest_of_uvarint``, when three bytes have been read."""
-    high_bits, position = rest_of_uvarint(buffer, position, 0x80)
-    value = low_bits + ((high_bits >> 7) << 21)
+def rest_of_long_length(buffer: Buffer, position: int, value: int) -> tuple[int, int]:
+    """Like ``rest_of_uvarint``, when three bytes have been added up, the last with its top bit."""
+    for shift in (21, 28):
+        byte = buffer[position]
+        position += 1
+        value += (byte - 1) << shift  # less the top bit of the byte before
+        if byte < 0x80:
+            break
+    else:
+        raise DecodeError("a variable-length integer has more than five bytes")
     if value > 0x7FFFFFFF:
         raise DecodeError(f"a length of {value} exceeds 32 bits")
     return value, position

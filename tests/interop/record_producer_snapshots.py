@@ -25,6 +25,7 @@ from tests.support.recorded_producers import (
 )
 
 TIMEOUT_S = 30
+QUIET = {"log_level": 2}  # producers in mid-transaction complain when the broker stops
 NOON = 1_600_000_000_000
 
 # The records are years old: by default they would be rolled away from newer ones, then deleted.
@@ -59,14 +60,14 @@ def idempotent(bootstrap: str) -> list[Producer]:
     """Two producers, of which one has written more batches than are remembered."""
     create_topic(bootstrap, "idempotent", KEPT)
     for count in (7, 2):
-        producer = Producer({"bootstrap.servers": bootstrap, "enable.idempotence": True})
+        producer = Producer({**QUIET, "bootstrap.servers": bootstrap, "enable.idempotence": True})
         for number in range(count):
             send(producer, "idempotent", records=number + 1)
     return []
 
 
 def transactional(bootstrap: str) -> list[Producer]:
-    """One has committed, one aborted, one was fenced by its successor, one is in mid-transaction."""
+    """One has committed, one aborted, one was fenced, one is in mid-transaction."""
     topic = "transactional"
     create_topic(bootstrap, topic, KEPT)
     committer, aborter, fenced, last = (
@@ -76,9 +77,9 @@ def transactional(bootstrap: str) -> list[Producer]:
         send(producer, topic, records=2)
     committer.commit_transaction(TIMEOUT_S)
     aborter.abort_transaction(TIMEOUT_S)
-    Producer({"bootstrap.servers": bootstrap, "transactional.id": "fenced"}).init_transactions(
-        TIMEOUT_S
-    )
+    Producer(
+        {**QUIET, "bootstrap.servers": bootstrap, "transactional.id": "fenced"}
+    ).init_transactions(TIMEOUT_S)
     committer.begin_transaction()
     send(committer, topic, records=3)
     committer.commit_transaction(TIMEOUT_S)
@@ -90,7 +91,7 @@ def rolled(bootstrap: str) -> list[Producer]:
     """Several segments, and a transaction across them."""
     create_topic(bootstrap, "rolled", {**KEPT, **ROLLED_AFTER_BYTES})
     producer = begun(bootstrap, "across")
-    other = Producer({"bootstrap.servers": bootstrap, "enable.idempotence": True})
+    other = Producer({**QUIET, "bootstrap.servers": bootstrap, "enable.idempotence": True})
     for number in range(4):
         send(producer, "rolled", records=number + 1)
         send(other, "rolled", records=2)
@@ -106,13 +107,15 @@ SCENARIOS: dict[str, Callable[[str], list[Producer]]] = {
 
 
 def create_topic(bootstrap: str, topic: str, config: dict[str, str]) -> None:
-    admin = AdminClient({"bootstrap.servers": bootstrap})
+    admin = AdminClient({**QUIET, "bootstrap.servers": bootstrap})
     new_topic = NewTopic(topic, num_partitions=1, replication_factor=1, config=config)
     admin.create_topics([new_topic])[topic].result(TIMEOUT_S)
 
 
 def begun(bootstrap: str, transactional_id: str) -> Producer:
-    producer = Producer({"bootstrap.servers": bootstrap, "transactional.id": transactional_id})
+    producer = Producer(
+        {**QUIET, "bootstrap.servers": bootstrap, "transactional.id": transactional_id}
+    )
     producer.init_transactions(TIMEOUT_S)
     producer.begin_transaction()
     return producer

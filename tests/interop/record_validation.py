@@ -32,9 +32,12 @@ Answer = ProduceResponse.Topic.Partition
 
 def main() -> None:
     destination = Path(sys.argv[1]) if len(sys.argv) > 1 else ANSWERS
-    with tempfile.TemporaryDirectory() as scratch, ZooKeeper(Path(scratch)) as zookeeper:
-        with zookeeper_broker(Path(scratch), zookeeper=zookeeper.address) as broker:
-            save_answers(record(broker, cases()), destination)
+    with (
+        tempfile.TemporaryDirectory() as scratch,
+        ZooKeeper(Path(scratch)) as zookeeper,
+        zookeeper_broker(Path(scratch), zookeeper=zookeeper.address) as broker,
+    ):
+        save_answers(record(broker, cases()), destination)
 
 
 def record(broker: ApacheKafka, cases: Iterable[Case]) -> list[ProduceAnswer]:
@@ -73,6 +76,7 @@ def answered(port: int, topic: str, case: Case) -> Answer:
 def _answered_once(port: int, topic: str, case: Case) -> Answer:
     partition = ProduceRequest.Topic.Partition(index=0, records=case.records)
     request = ProduceRequest(
+        transactional_id=case.transactional_id,
         acks=1,
         timeout_ms=TIMEOUT_S * 1000,
         topic_data=[ProduceRequest.Topic(name=topic, partition_data=[partition])],

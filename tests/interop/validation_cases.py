@@ -9,13 +9,13 @@ from struct import pack_into
 
 from odradek.protocol.records.batch import (
     ATTRIBUTES_POSITION,
+    CONTROL_FLAG,
     DELETE_HORIZON_FLAG,
     LOG_APPEND_TIME_FLAG,
     TRANSACTIONAL_FLAG,
 )
 from odradek.protocol.records.builder import BatchBuilder, BatchFields
 from odradek.protocol.records.compression import Codec, compress
-from odradek.protocol.records.control import EndTransactionMarker, marker_batch
 from odradek.protocol.records.legacy_builder import LegacyFormat, legacy_set
 from odradek.protocol.records.record import Header, Record, write_record
 from tests.support.batches import batch_around, with_checksum
@@ -47,6 +47,7 @@ class Case:
     records: bytes
     version: int = 8  # of the Produce request
     topic: Mapping[str, str] = field(default_factory=dict)
+    transactional_id: str | None = None
 
 
 def cases() -> list[Case]:
@@ -100,26 +101,25 @@ def _headers() -> Iterator[Case]:
     yield Case("header: negative last offset delta", patched(batch, 23, ">i", -2))
     yield Case("header: count above the offsets", patched(batch, 57, ">i", 4))
     yield Case("header: count below the offsets", patched(batch, 57, ">i", 2))
+    billions = patched(patched(batch, 23, ">i", 2**31 - 2), 57, ">i", 2**31 - 1)
+    yield Case("header: billions of records", billions)
     yield Case("header: delete horizon", flagged(batch, DELETE_HORIZON_FLAG))
     yield Case("header: unused attributes", flagged(batch, 0x4080))
 
 
 def _producers() -> Iterator[Case]:
-    marker = marker_batch(
-        EndTransactionMarker(True, 0), timestamp=OLD, producer_id=1, producer_epoch=0
-    )
     known = {"producer_id": 5, "producer_epoch": 0, "base_sequence": 0}
     batch = built(*KEYED, **known)
     yield Case("producer: idempotent", batch)
-    yield Case("producer: control batch", bytes(marker))
+    yield Case("producer: control batch", flagged(built(*KEYED), CONTROL_FLAG))
     yield Case("producer: id without sequence", patched(batch, 53, ">i", -1))
     yield Case("producer: id without epoch", patched(batch, 51, ">h", -1))
     yield Case("producer: epoch below none", patched(batch, 51, ">h", -2))
     yield Case("producer: id below none", patched(batch, 43, ">q", -2))
+    yield Case("producer: only an id, below none", patched(built(*KEYED), 43, ">q", -2))
     yield Case("producer: sequence without id", patched(built(*KEYED), 53, ">i", 7))
-    yield Case(
-        "producer: transactional without id", flagged(built(*KEYED), TRANSACTIONAL_FLAG)
-    )
+    transactional = flagged(built(*KEYED), TRANSACTIONAL_FLAG)
+    yield Case("producer: transactional without id", transactional, transactional_id="t")
 
 
 def _sizes() -> Iterator[Case]:
@@ -198,7 +198,7 @@ def _keys() -> Iterator[Case]:
     yield Case(
         "key: second missing and third too old",
         built(*KEYLESS_SECOND[:2], Record(2, 0, b"c", b"v")),
-        topic={**COMPACTED, "message.timestamp.before.max.ms": str(2**52)},
+        topic={**COMPACTED, "message.timestamp.before.max.ms": "1200000000000"},
     )
 
 
@@ -224,6 +224,7 @@ def _timestamps() -> Iterator[Case]:
     negative = patched(built(*KEYED), 27, ">qq", -2, 3)
     yield Case("timestamp: below none", negative)
     yield Case("timestamp: below none, compacted", negative, topic=COMPACTED)
+    yield Case("timestamp: no largest", patched(old, 35, ">q", NO_TIMESTAMP))
     yield Case("timestamp: wrong largest", patched(old, 35, ">q", FUTURE))
     yield Case("timestamp: wrong largest, compacted", patched(old, 35, ">q", 7), topic=COMPACTED)
     yield Case(

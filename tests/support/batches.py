@@ -1,6 +1,7 @@
 """Short ways to write batches of magic 2, right and wrong."""
 
 from struct import pack_into
+from typing import Any
 
 from odradek.protocol.records.batch import ATTRIBUTES_POSITION, CHECKSUM_POSITION, HEADER_BYTES
 from odradek.protocol.records.builder import BatchBuilder, BatchFields
@@ -9,7 +10,7 @@ from odradek.protocol.records.crc32c import crc32c
 from odradek.protocol.records.record import Record
 
 
-def batch_of(*records: Record | bytes, last_offset: int | None = None, **fields) -> bytearray:
+def batch_of(*records: Record | bytes, last_offset: int | None = None, **fields: Any) -> bytearray:
     """A batch with these records; bytes stand for a value at the next offset and timestamp 0."""
     builder = BatchBuilder(BatchFields(**fields))
     for record in records:

@@ -1,4 +1,4 @@
-"""Record sets to be damaged, and the ways to read what became of them.
+"""Record sets to be damaged, what is done to them afterwards, and the ways to read them.
 
 magic 2, <codec>         a batch; its checksum is put right again
 records, <codec>         the records of a batch, compressed after the damage
@@ -14,7 +14,6 @@ from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from struct import pack_into, unpack_from
-from typing import Any
 
 from odradek.protocol.errors import KafkaError
 from odradek.protocol.records.batch import (
@@ -51,7 +50,8 @@ WITHOUT_HEADERS = tuple(record._replace(headers=()) for record in RECORDS)
 @dataclass(frozen=True, slots=True)
 class DamagedRecords:
     frames: tuple[bytes, ...]  # sound, before the damage
-    read: Callable[[bytes], Any]
+    finish: Callable[[bytes], bytes]  # after it
+    read: Callable[[bytes], None]
 
 
 def read_set(buffer: bytes) -> None:
@@ -62,33 +62,27 @@ def read_set(buffer: bytes) -> None:
                 marker_of(record)
 
 
-def read_sealed(buffer: bytes) -> None:
-    read_set(sealed(buffer))
-
-
-def read_compressed(codec: Codec, records: bytes) -> None:
-    packed = compress(codec, records)
-    read_set(batch_around(packed, count=len(RECORDS), last_delta=len(RECORDS) - 1, codec=codec))
-
-
-def read_wrapped(magic: int, codec: Codec, inner: bytes) -> None:
-    read_set(wrapper(magic, sealed(inner), codec=codec, offset=len(RECORDS) - 1))
-
-
 def convert_down(magic: int, buffer: bytes) -> None:
     # A conversion may also refuse what is sound, such as a codec that is too new.
     with suppress(KafkaError):
-        parts = down_converted(
-            sealed(buffer), magic=magic, first_offset=0, max_bytes=UNPACKED_BYTES_MAX
-        )
+        parts = down_converted(buffer, magic=magic, first_offset=0, max_bytes=UNPACKED_BYTES_MAX)
         for _ in parts:
             continue
 
 
 def rebuild(buffer: bytes) -> None:
     with suppress(KafkaError):
-        batches = [batch for batch in batches_of_any_magic(sealed(buffer)) if not batch.is_control]
+        batches = [batch for batch in batches_of_any_magic(buffer) if not batch.is_control]
         rebuilt_for_append(batches, BatchFields(base_offset=7), max_bytes=UNPACKED_BYTES_MAX)
+
+
+def compressed(codec: Codec, records: bytes) -> bytes:
+    packed = compress(codec, records)
+    return batch_around(packed, count=len(RECORDS), last_delta=len(RECORDS) - 1, codec=codec)
+
+
+def wrapped(magic: int, codec: Codec, inner: bytes) -> bytes:
+    return wrapper(magic, sealed(inner), codec=codec, offset=len(RECORDS) - 1)
 
 
 def sealed(buffer: bytes) -> bytes:
@@ -131,23 +125,25 @@ def _damaged_records() -> dict[str, DamagedRecords]:
     plain = (_batches(Codec.NONE)[0][HEADER_BYTES:],)
     found: dict[str, DamagedRecords] = {}
     for codec in Codec:
-        found[f"magic 2, {codec.name}"] = DamagedRecords(_batches(codec), read_sealed)
-        found[f"records, {codec.name}"] = DamagedRecords(plain, partial(read_compressed, codec))
+        found[f"magic 2, {codec.name}"] = DamagedRecords(_batches(codec), sealed, read_set)
+        finish = partial(compressed, codec)
+        found[f"records, {codec.name}"] = DamagedRecords(plain, finish, read_set)
     for magic, codec in FORMATS:
-        found[f"magic {magic}, {codec.name}"] = DamagedRecords(_messages(magic, codec), read_sealed)
+        outer = DamagedRecords(_messages(magic, codec), sealed, read_set)
+        found[f"magic {magic}, {codec.name}"] = outer
         if codec is not Codec.NONE:
-            inner = _messages(magic, Codec.NONE)
-            read = partial(read_wrapped, magic, codec)
-            found[f"inner {magic}, {codec.name}"] = DamagedRecords(inner, read)
+            finish = partial(wrapped, magic, codec)
+            inner = DamagedRecords(_messages(magic, Codec.NONE), finish, read_set)
+            found[f"inner {magic}, {codec.name}"] = inner
     sets = tuple(
         frame
         for kind in [*map(_batches, Codec), *(_messages(*form) for form in FORMATS)]
         for frame in kind
     )
-    found["all magics"] = DamagedRecords((*sets, b"".join(sets)), read_set)
-    found["down to 0"] = DamagedRecords(sets, partial(convert_down, 0))
-    found["down to 1"] = DamagedRecords(sets, partial(convert_down, 1))
-    found["rebuilt"] = DamagedRecords(sets, rebuild)
+    found["all magics"] = DamagedRecords((*sets, b"".join(sets)), bytes, read_set)
+    found["down to 0"] = DamagedRecords(sets, sealed, partial(convert_down, 0))
+    found["down to 1"] = DamagedRecords(sets, sealed, partial(convert_down, 1))
+    found["rebuilt"] = DamagedRecords(sets, sealed, rebuild)
     return found
 
 

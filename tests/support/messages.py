@@ -91,7 +91,8 @@ def _values_of_type(wire_type: WireType, version: int, flexible: bool) -> Search
         case Array(element):
             return st.lists(_values_of_type(element, version, flexible), max_size=3)
         case Nested(struct):
-            return _structs(struct, version, flexible)
+            declared: type[Struct] = struct
+            return _structs(declared, version, flexible)
         case Primitive():
             return _numbers(wire_type)
     long_sizes = st.sampled_from(LONG_SIZES)

@@ -102,6 +102,7 @@ class PowerCut:
     def open(self, path: files.FilePath, flags: int, mode: int = 0o777) -> int:
         parent, name = self._place_of(path)
         node = parent.names.get(name)
+        assert (node is not None) == os.path.exists(path), f"{path} came or went past files.system"
         makes, cuts = node is None and flags & os.O_CREAT, node is not None and flags & os.O_TRUNC
         if makes or cuts:
             self._count_change()
@@ -113,7 +114,7 @@ class PowerCut:
             parent.change(Named(name, node))
         elif cuts:
             node.changes.append(Resized(0))
-        assert isinstance(node, WatchedFile), f"{path} was not made through files.system"
+        assert isinstance(node, WatchedFile), f"{path} is a directory"
         self._descriptors[descriptor] = node
         return descriptor
 

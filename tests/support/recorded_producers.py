@@ -1,4 +1,4 @@
-"""Partitions that Apache Kafka wrote: segments, producer snapshots, and what it reads in the latter.
+"""Partitions that Apache Kafka wrote: segments, producer snapshots, and what it reads in these.
 
 Each is a directory named for what happened in it, with the ``.log`` and ``.snapshot`` files of the
 partition and ``entries.json``, which says what DumpLogSegments printed of each snapshot.
@@ -26,8 +26,14 @@ class RecordedProducers:
         for ending, contents in ((".log", self.segments), (".snapshot", self.snapshots)):
             for offset, content in contents.items():
                 (target / f"{offset:020}{ending}").write_bytes(content)
-        told = {str(offset): entries for offset, entries in sorted(self.entries.items())}
-        (target / ENTRIES).write_text(json.dumps(told, indent=1) + "\n")
+        (target / ENTRIES).write_text(
+            "{" + ",\n".join(map(_told, sorted(self.entries.items()))) + "}\n"
+        )
+
+
+def _told(snapshot: tuple[int, list[dict[str, int | None]]]) -> str:
+    offset, entries = snapshot
+    return f'"{offset}": [\n' + ",\n".join(map(json.dumps, entries)) + "]"
 
 
 def recorded_producers(name: str) -> RecordedProducers:

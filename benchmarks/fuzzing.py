@@ -1,0 +1,94 @@
+"""How long does the most expensive damaged frame take, and how much memory?
+
+    python benchmarks/fuzzing.py
+
+The frames are those of the test suite's fuzzing.  The slowest few of each subject are timed
+again, at the best of a few calls, as the first may have met the garbage collector.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parent.parent))
+
+from odradek.protocol.errors import DecodeError
+from tests.support.all_messages import all_messages
+from tests.support.fuzzed_records import DAMAGED_RECORDS
+from tests.support.fuzzing import (
+    Sample,
+    Subject,
+    fuzz,
+    message_subject,
+    mutated_samples,
+    record_subject,
+)
+from tests.support.memory import peak_bytes
+
+FRAMES_OF_A_SUBJECT = 1_000
+MEASURED_FRAMES_OF_A_SUBJECT = 20
+SEED = 0
+CALLS = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Cost:
+    """What one frame took."""
+
+    subject: str
+    frame_bytes: int
+    amount: float
+
+
+def main() -> None:
+    messages = [message_subject(message) for message in all_messages()]
+    record_sets = [record_subject(name) for name in DAMAGED_RECORDS]
+    for name, subjects in (("message", messages), ("record set", record_sets)):
+        slowest = max(map(_slowest, subjects), key=lambda cost: cost.amount)
+        print(
+            f"slowest of {FRAMES_OF_A_SUBJECT * len(subjects):,} damaged frames, {name}: "
+            f"{slowest.amount * 1e6:.0f} us ({slowest.subject}, {slowest.frame_bytes} bytes)"
+        )
+        greediest = max(map(_greediest, subjects), key=lambda cost: cost.amount)
+        print(
+            f"most memory at a damaged {name}: {greediest.amount / 1024:.0f} KB "
+            f"({greediest.subject}, {greediest.frame_bytes} bytes)"
+        )
+
+
+def _slowest(subject: Subject) -> Cost:
+    report = fuzz(subject, seed=SEED, count=FRAMES_OF_A_SUBJECT)
+    costs = [
+        Cost(subject.name, len(sample.frame), min(_seconds(sample) for _ in range(CALLS)))
+        for _, _, sample in report.slowest
+    ]
+    return max(costs, key=lambda cost: cost.amount)
+
+
+def _greediest(subject: Subject) -> Cost:
+    costs = [
+        Cost(subject.name, len(sample.frame), peak_bytes(partial(_read_or_refuse, sample)))
+        for sample in mutated_samples(subject, seed=SEED, count=MEASURED_FRAMES_OF_A_SUBJECT)
+    ]
+    return max(costs, key=lambda cost: cost.amount)
+
+
+def _seconds(sample: Sample) -> float:
+    start = time.perf_counter()
+    _read_or_refuse(sample)
+    return time.perf_counter() - start
+
+
+def _read_or_refuse(sample: Sample) -> None:
+    try:
+        sample.read(sample.frame)
+    except DecodeError:
+        return
+
+
+if __name__ == "__main__":
+    main()

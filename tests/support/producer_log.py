@@ -1,0 +1,148 @@
+"""A log that keeps its batches in a list, around the producer state under test.
+
+    log = ProducerLog(directory)
+    log.send(batch)                 as a client does: where it went, or where its original is
+    log.restart()                   as after a crash: snapshots and batches are all that is left
+
+It appends as a real log does: decide, write, apply, complete, advance.
+"""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from odradek.protocol.records.batch import RecordBatch
+from odradek.protocol.records.control import EndTransactionMarker, marker_batch
+from odradek.protocol.records.record import Record
+from odradek.protocol.types import TopicPartition
+from odradek.storage.producer_append import CompletedTransaction
+from odradek.storage.producer_state import AppendOrigin, ProducerStates
+from odradek.storage.transaction_index import AbortedTransaction
+from tests.support.batches import batch_of
+
+PARTITION = TopicPartition("orders", 3)
+NOON = 1_600_000_000_000
+
+
+@dataclass
+class Settings:
+    producer_id_expiration_ms: int = 86_400_000
+    transaction_partition_verification_enable: bool = False
+
+
+def batch_by(
+    producer_id: int = 7,
+    *,
+    epoch: int = 0,
+    sequence: int = 0,
+    count: int = 1,
+    timestamp: int = NOON,
+    transactional: bool = False,
+) -> RecordBatch:
+    records = [Record(number, timestamp, None, b"x", ()) for number in range(count)]
+    return RecordBatch(
+        batch_of(
+            *records,
+            producer_id=producer_id,
+            producer_epoch=epoch,
+            base_sequence=sequence,
+            is_transactional=transactional,
+        )
+    )
+
+
+def marker_by(
+    producer_id: int = 7,
+    *,
+    epoch: int = 0,
+    is_commit: bool = True,
+    coordinator_epoch: int = 0,
+    timestamp: int = NOON,
+) -> RecordBatch:
+    return RecordBatch(
+        marker_batch(
+            EndTransactionMarker(is_commit, coordinator_epoch),
+            timestamp=timestamp,
+            producer_id=producer_id,
+            producer_epoch=epoch,
+        )
+    )
+
+
+@dataclass(frozen=True)
+class Placed:
+    """What a client is told about its batch."""
+
+    first_offset: int
+    last_offset: int
+    timestamp: int
+    is_duplicate: bool = False
+
+
+class ProducerLog:
+    def __init__(self, directory: Path, **settings: int | bool) -> None:
+        self.directory = directory
+        self.settings = Settings(**settings)
+        self.states = ProducerStates(PARTITION, directory, self.settings)
+        self.batches: list[RecordBatch] = []
+        self.aborted: list[AbortedTransaction] = []
+        self.start_offset = 0
+
+    @property
+    def end_offset(self) -> int:
+        return self.batches[-1].next_offset if self.batches else self.start_offset
+
+    def send(self, batch: RecordBatch, origin=AppendOrigin.CLIENT, guard=None) -> Placed:
+        """Give it the next offsets and append it, unless it is refused or here already."""
+        batch = RecordBatch(bytearray(batch.view))
+        batch.set_base_offset(self.end_offset)
+        decision = self.states.decide([batch], origin, guard=guard)
+        if decision.duplicate_of is not None:
+            original = decision.duplicate_of
+            return Placed(
+                original.first_offset,
+                original.last_offset,
+                original.timestamp,
+                is_duplicate=True,
+            )
+        self._write([batch], decision)
+        return Placed(batch.base_offset, batch.last_offset, batch.max_timestamp)
+
+    def end_transaction(self, marker: RecordBatch) -> Placed:
+        return self.send(marker, AppendOrigin.COORDINATOR)
+
+    def replicate(self, *batches: RecordBatch) -> None:
+        """A set of batches of a leader, with the offsets they have."""
+        decision = self.states.decide(batches, AppendOrigin.REPLICATION)
+        self._write(batches, decision)
+
+    def _write(self, batches, decision) -> None:
+        self.batches += batches
+        self.states.apply(decision)
+        for transaction in decision.completed:
+            self._complete(transaction)
+        self.states.advance(self.end_offset)
+
+    def _complete(self, transaction: CompletedTransaction) -> None:
+        stable = self.states.last_stable_offset_for(transaction)
+        if transaction.is_aborted:
+            producer_id, first, last, _ = transaction
+            self.aborted.append(AbortedTransaction(producer_id, first, last, stable))
+        self.states.complete(transaction)
+
+    def restart(self, *, now_ms: int = NOON) -> None:
+        self.states = ProducerStates(PARTITION, self.directory, self.settings)
+        self._reload(now_ms)
+
+    def truncate(self, offset: int, *, now_ms: int = NOON) -> None:
+        """Cut at ``offset``, where a batch begins."""
+        self.batches = [batch for batch in self.batches if batch.base_offset < offset]
+        assert self.end_offset == offset
+        self._reload(now_ms)
+
+    def _reload(self, now_ms: int) -> None:
+        self.states.reload(start=self.start_offset, end=self.end_offset, now_ms=now_ms)
+        known = self.states.end_offset
+        self.states.replay(
+            [batch for batch in self.batches if batch.base_offset >= known],
+            end_offset=self.end_offset,
+        )

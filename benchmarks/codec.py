@@ -68,6 +68,9 @@ ENCODED = [
 
 
 def main() -> None:
+    # First, while nothing has been compiled yet.
+    _print_compile_time()
+    _print_import_time()
     print(f"{'':52} {'ours':>9} {'peer':>10}  ratio   goal")
     for row in DECODED:
         _compare_decoding(row)
@@ -75,8 +78,6 @@ def main() -> None:
         _compare_encoding(row)
     records.main()
     fuzzing.main()
-    _print_compile_time()
-    _print_import_time()
 
 
 def _compare_decoding(row: Row) -> None:

@@ -9,8 +9,9 @@ from pathlib import Path
 
 INTERNAL = "__"
 
-# What compaction was about to do, by topic: it had written the cleaned segment, or was replacing.
-INTERRUPTED = {"cleaned": ".swap", "no-tombstones": ".swap", "cleaned-transactions": ".cleaned"}
+# How far compaction had come, by topic: it had only written the new segment, or begun to replace.
+INTERRUPTED = {"discarded": ".cleaned", "swapped": ".swap", "half-swapped": ".swap"}
+HALF_REPLACED = "half-swapped"
 SEGMENT_FILES = (".log", ".index", ".timeindex", ".txnindex")
 
 
@@ -18,25 +19,25 @@ def damage(data_directory: Path) -> None:
     """One kind for each partition in turn; internal topics stay as they are."""
     partitions = sorted(path.parent for path in data_directory.glob("*-*/partition.metadata"))
     written = [path for path in partitions if not path.name.startswith(INTERNAL) and _last(path)]
-    if any(path.name.removesuffix("-0") in INTERRUPTED for path in written):
-        for topic, ending in INTERRUPTED.items():
-            interrupt_compaction(data_directory / f"{topic}-0", ending)
-        return
     for number, directory in enumerate(written):
-        KINDS[number % len(KINDS)](directory)
+        topic = directory.name.rpartition("-")[0]
+        if topic in INTERRUPTED:
+            _interrupt_compaction(directory, INTERRUPTED[topic], is_half=topic == HALF_REPLACED)
+        else:
+            KINDS[number % len(KINDS)](directory)
 
 
-def interrupt_compaction(directory: Path, ending: str) -> None:
-    """The segments that were replaced are in use again, beside the one to replace them."""
-    replaced = sorted(directory.glob("*.log.deleted"))
-    assert replaced, directory
-    base = replaced[0].name.removesuffix(".log.deleted")
+def _interrupt_compaction(directory: Path, ending: str, *, is_half: bool) -> None:
+    """The segments that were replaced are in use again, beside the one that replaces them."""
+    replaced = [path.name.split(".")[0] for path in sorted(directory.glob("*.log.deleted"))]
+    assert len(replaced) > 2, directory
     for suffix in SEGMENT_FILES:
-        cleaned = directory / f"{base}{suffix}"
+        cleaned = directory / f"{replaced[0]}{suffix}"
         if cleaned.exists():
             cleaned.rename(directory / f"{cleaned.name}{ending}")
-    for path in directory.glob("*.deleted"):
-        path.rename(path.with_suffix(""))
+    for base in replaced[2:] if is_half else replaced:
+        for path in directory.glob(f"{base}.*.deleted"):
+            path.rename(path.with_suffix(""))
 
 
 def _cut_last_byte(directory: Path) -> None:
@@ -73,8 +74,11 @@ def _lose_indexes(directory: Path) -> None:
 
 
 def _zero_indexes(directory: Path) -> None:
+    """Those of the last segment: below the recovery point Kafka would believe them."""
+    log = _last(directory)
     for suffix in (".index", ".timeindex", ".snapshot"):
-        for path in directory.glob(f"*{suffix}"):
+        path = log.with_suffix(suffix)
+        if path.exists():
             path.write_bytes(bytes(path.stat().st_size))
 
 

@@ -5,7 +5,7 @@ what comes before lies below the recovery points, what comes after is of another
 what a broker that was killed has to recover.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
 from confluent_kafka import Producer
@@ -23,6 +23,15 @@ ROLLED = {
 }
 OLD_FORMATS = {0: "0.9.0", 1: "0.10.0"}
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
+
+CLEANED = (
+    "cleaned",
+    "cleaned-twice",
+    "cleaned-transactions",
+    "cleaned-transactions-twice",
+)
+#: Topics whose segments become one, and what is left of that if it is interrupted.
+GROUPED = ("discarded", "swapped", "half-swapped")
 
 STOPPED, KILLED, DAMAGED = "stopped", "killed", "damaged"
 EVERY_END = (STOPPED, KILLED, DAMAGED)
@@ -129,34 +138,36 @@ def _end(producer: Producer, *, abort: bool) -> None:
 
 
 def compaction(scene: Scene) -> None:
-    """The same records not cleaned, cleaned, and cleaned again so that tombstones are gone."""
+    """The same records not cleaned, cleaned by and by, and cleaned at one go into one segment."""
     compacted = {**ROLLED, "cleanup.policy": "compact", "min.cleanable.dirty.ratio": "0.01"}
-    cleaned = {
-        "cleaned": {},
-        "no-tombstones": {"delete.retention.ms": "0"},
-        "cleaned-transactions": {},
-        "no-markers": {"delete.retention.ms": "0"},
-    }
-    scene.create("not-cleaned", {**compacted, "min.compaction.lag.ms": str(2**63 - 1)})
-    for topic, configs in cleaned.items():
-        scene.create(topic, {**compacted, **configs})
+    not_yet = {**compacted, "min.compaction.lag.ms": str(2**63 - 1)}
+    at_once = {"delete.retention.ms": "0"}  # tombstones and markers go in the second pass
+    scene.create("not-cleaned", not_yet)
+    for topic in GROUPED:
+        scene.create(topic, not_yet)
+    for topic in ("cleaned", "cleaned-transactions"):
+        scene.create(topic, compacted)
+        scene.create(f"{topic}-twice", {**compacted, **at_once})
     plain = scene.producer(enable_idempotence="false", compression_type="gzip")
     transactional = scene.producer(transactional_id="compacted")
     for half in (0, 1):
         for number, batch in enumerate(scene.batches(12, start=half * 12)):
             keyed = [record for record in batch if record.key is not None]
-            for topic in ("not-cleaned", "cleaned", "no-tombstones"):
+            for topic in ("not-cleaned", "cleaned", "cleaned-twice"):
                 send(plain, topic, keyed)
-            for topic in ("cleaned-transactions", "no-markers"):
-                transactional.begin_transaction()
+            transactional.begin_transaction()
+            for topic in ("cleaned-transactions", "cleaned-transactions-twice", *GROUPED):
                 send(transactional, topic, keyed)
-                _end(transactional, abort=number % 3 == 1)
-        scene.wait_until(lambda: _is_cleaned(scene, list(cleaned)))
+            _end(transactional, abort=number % 3 == 1)
+        scene.wait_until(lambda: _is_cleaned(scene, CLEANED))
+    for topic in GROUPED:
+        scene.alter(topic, {"min.compaction.lag.ms": "0", "segment.bytes": "20000"})
+    scene.wait_until(lambda: _is_cleaned(scene, GROUPED))
     transactional.begin_transaction()
     send(transactional, "cleaned-transactions", keyed)
 
 
-def _is_cleaned(scene: Scene, topics: list[str]) -> bool:
+def _is_cleaned(scene: Scene, topics: Iterable[str]) -> bool:
     checkpoint = scene.broker.data_directory / "cleaner-offset-checkpoint"
     lines = checkpoint.read_text().splitlines() if checkpoint.exists() else []
     return all(f"{topic} 0 {scene.base_offsets(topic)[-1]}" in lines for topic in topics)
@@ -164,34 +175,42 @@ def _is_cleaned(scene: Scene, topics: list[str]) -> bool:
 
 def deletion(scene: Scene) -> None:
     """A start that retention or DeleteRecords has moved."""
-    before_restart, after_restart = ("trimmed", "trimmed-twice"), ("trimmed-late", "trimmed-whole")
-    for topic in (*before_restart, *after_restart, "trimmed-transactions"):
-        scene.create(topic, ROLLED)
-    scene.create("kept-by-size", {**ROLLED, "retention.bytes": "2000"})
-    for topic in ("kept-by-time", "emptied"):
-        scene.create(topic, {**ROLLED, "retention.ms": str(DAY_MS)})
     plain = scene.producer(enable_idempotence="true")
-    for batch in scene.batches(18):
-        for topic in (*before_restart, *after_restart, "kept-by-size"):
-            send(plain, topic, batch)
-    for batch in scene.batches(9, since_ms=scene.now_ms - 2 * DAY_MS):
-        send(plain, "kept-by-time", batch)
-        send(plain, "emptied", batch)
-    for batch in scene.batches(3):
-        send(plain, "kept-by-time", batch)
+    trimmed = ("trimmed", "trimmed-twice", "trimmed-late", "trimmed-whole")
+    for topic in trimmed:
+        scene.create(topic, ROLLED)
+        _send_all(plain, topic, scene.batches(18))
+    _retain(scene, plain)
     _trim_transactions(scene)
-    for topic in before_restart:
+    for topic in trimmed[:2]:
         scene.delete_records(topic, before=19)
     scene.wait_until(lambda: _is_retained(scene))
     scene.restart()
+    for topic in trimmed[1:3]:
+        _send_all(plain, topic, scene.batches(3, start=18))
     scene.delete_records("trimmed-late", before=20)
     scene.delete_records("trimmed-twice", before=31)
     scene.delete_records("trimmed-whole", before=END_OF_LOG)
     scene.wait_until(lambda: scene.base_offsets("trimmed-twice")[0] > 19)
 
 
+def _retain(scene: Scene, plain: Producer) -> None:
+    scene.create("kept-by-size", {**ROLLED, "retention.bytes": "2000"})
+    _send_all(plain, "kept-by-size", scene.batches(18))
+    for topic in ("kept-by-time", "emptied"):
+        scene.create(topic, {**ROLLED, "retention.ms": str(DAY_MS)})
+        _send_all(plain, topic, scene.batches(9, since_ms=scene.now_ms - 2 * DAY_MS))
+    _send_all(plain, "kept-by-time", scene.batches(3))
+
+
+def _send_all(producer: Producer, topic: str, batches: Iterable[Batch]) -> None:
+    for batch in batches:
+        send(producer, topic, batch)
+
+
 def _trim_transactions(scene: Scene) -> None:
     topic = "trimmed-transactions"
+    scene.create(topic, ROLLED)
     aborter, last = (scene.producer(transactional_id=name) for name in ("aborter", "last"))
     for number, batch in enumerate(scene.batches(12)):
         if number == 5:

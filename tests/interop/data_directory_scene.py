@@ -6,6 +6,7 @@ since a broker forgets producers that it takes for idle.
 """
 
 import hashlib
+import json
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
@@ -20,8 +21,11 @@ from confluent_kafka.admin import (
     ResourceType,
 )
 
+from odradek.protocol.types import TopicPartition
 from tests.support.apache_kafka import ApacheKafka
 from tests.support.java_client import SentRecord
+from tests.support.java_program import run_java
+from tests.support.kafka_jars import kafka_jars
 
 TIMEOUT_S = 30
 POLL_INTERVAL_S = 0.1
@@ -36,15 +40,19 @@ END_OF_LOG = -1
 class Scene:
     """Owner: the recording program.  Producers live as long as it, so that none tidies up."""
 
-    def __init__(self, broker: ApacheKafka) -> None:
+    def __init__(self, broker: ApacheKafka, *, zookeeper: str) -> None:
         self.broker = broker
+        self._zookeeper = zookeeper
         self.topics: dict[str, dict[str, str]] = {}
+        self._leader_epochs: dict[TopicPartition, int] = {}
         self.now_ms = int(time.time() * 1000)
         self._admin = AdminClient({"bootstrap.servers": broker.bootstrap, **QUIET})
         self._producers: list[Producer] = []
 
     def create(self, topic: str, configs: Mapping[str, str], *, partitions: int = 1) -> None:
         self.topics[topic] = dict(configs)
+        for partition in range(partitions):
+            self._leader_epochs[TopicPartition(topic, partition)] = 0
         new = NewTopic(topic, partitions, 1, config=self.topics[topic])
         self._admin.create_topics([new])[topic].result(TIMEOUT_S)
 
@@ -80,7 +88,39 @@ class Scene:
     def restart(self) -> None:
         """Cleanly: all that was written is flushed, and later batches are of another epoch."""
         self.broker.stop()
+        self._raise_leader_epochs()
         self.broker.start()
+        self.wait_until(self._is_led)
+
+    def _is_led(self) -> bool:
+        known = self._admin.list_topics(timeout=TIMEOUT_S).topics
+        return all(
+            topic in known and known[topic].partitions[partition].leader == self.broker.node_id
+            for topic, partition in self._leader_epochs
+        )
+
+    def _raise_leader_epochs(self) -> None:
+        """As if others had led meanwhile: a lone broker would go on with the epoch it had."""
+        commands = []
+        for (topic, partition), epoch in self._leader_epochs.items():
+            self._leader_epochs[TopicPartition(topic, partition)] = epoch + 2
+            state = json.dumps(
+                {
+                    "controller_epoch": 1,
+                    "leader": self.broker.node_id,
+                    "version": 1,
+                    "leader_epoch": epoch + 2,
+                    "isr": [self.broker.node_id],
+                },
+                separators=(",", ":"),
+            )
+            commands.append(f"set /brokers/topics/{topic}/partitions/{partition}/state {state}")
+        run_java(
+            kafka_jars(self.broker.version),
+            "org.apache.zookeeper.ZooKeeperMain",
+            *("-server", self._zookeeper),
+            lines=[*commands, "quit"],
+        )
 
     def wait_until(self, is_so: Callable[[], bool]) -> None:
         deadline = time.monotonic() + TIMEOUT_S

@@ -38,7 +38,7 @@ FETCH_VERSION = 11  # the last that is not flexible
 FETCH_SIZES = (1, 700, 1 << 20)
 FETCH_OFFSETS_MAX = 8
 TIMESTAMPS_MAX = 12
-LATEST = -1
+NO_TIME = -1
 
 READ_COMMITTED, READ_UNCOMMITTED = "read_committed", "read_uncommitted"
 
@@ -47,6 +47,7 @@ SNAPSHOT_FIELDS = {
     "lastOffset": "last_offset",
     "offsetDelta": "offset_delta",
 }
+NO_BATCH = {"last_offset": -1, "offset_delta": 0}
 ABORTED = re.compile(
     r"version: 0 producerId: (-?\d+) firstOffset: (\d+) lastOffset: (\d+) lastStableOffset: (\d+)"
 )
@@ -79,11 +80,7 @@ class PartitionObserver:
             "start_offset": start,
             "end_offset": end,
             "last_stable_offset": self._offset("latest", partition, READ_COMMITTED)["offset"],
-            "largest_timestamp": FoundTimestamp(LATEST, **self._offset("largest", partition)),
-            "timestamps": tuple(
-                FoundTimestamp(asked, **self._offset("from", partition, timestamp=asked))
-                for asked in interesting_timestamps(records)
-            ),
+            **self._timestamps(partition, records),
             "producers": self._ask("producers", partition)["producers"],
             "fetches": tuple(
                 self._fetched(partition, offset, max_bytes, is_committed)
@@ -92,6 +89,20 @@ class PartitionObserver:
                 for is_committed in (False, True)
             ),
         }
+
+    def _timestamps(self, partition: TopicPartition, records: tuple[SeenRecord, ...]) -> Told:
+        """None and no others where the topic's message format knows no timestamps."""
+        try:
+            largest = FoundTimestamp(NO_TIME, **self._offset("largest", partition))
+        except JavaFailed as refusal:
+            if "UnsupportedForMessageFormat" not in str(refusal):
+                raise
+            return {"largest_timestamp": None, "timestamps": ()}
+        found = tuple(
+            FoundTimestamp(asked, **self._offset("from", partition, timestamp=asked))
+            for asked in interesting_timestamps(records)
+        )
+        return {"largest_timestamp": largest, "timestamps": found}
 
     def _records(self, partition: TopicPartition, isolation: str) -> tuple[SeenRecord, ...]:
         answer = self._ask("records", partition, isolation=isolation)
@@ -201,7 +212,10 @@ def dumped_files(jars: Path, files: list[Path]) -> dict[Path, list[str]]:
 
 
 def snapshot_entry(line: str) -> dict[str, int]:
-    return {
+    """Empty for a line that is none; a producer of which no batch is known has no offset."""
+    if not line.startswith("producerId: "):
+        return {}
+    return NO_BATCH | {
         SNAPSHOT_FIELDS[name]: int(text)
         for name, text in re.findall(r"(\w+): (-?\d+)", line)
         if name in SNAPSHOT_FIELDS
@@ -209,8 +223,8 @@ def snapshot_entry(line: str) -> dict[str, int]:
 
 
 def interesting_timestamps(records: tuple[SeenRecord, ...]) -> Iterator[int]:
-    """Below, at, between and above those of the records."""
-    found = sorted({record.timestamp for record in records})
+    """Below, at, between and above those of the records; negative ones mean something else."""
+    found = sorted({record.timestamp for record in records if record.timestamp > 0})
     yield 0
     for timestamp in sample(found, TIMESTAMPS_MAX):
         yield from (timestamp - 1, timestamp, timestamp + 1)

@@ -11,7 +11,6 @@ import shutil
 import sys
 import tempfile
 import time
-from collections.abc import Mapping
 from pathlib import Path
 
 from tests.interop.data_directory_damage import damage
@@ -28,8 +27,8 @@ from tests.support.apache_kafka import (
 from tests.support.kafka_jars import kafka_jars
 from tests.support.recorded_directories import DATA_DIRECTORIES, RecordedDirectory
 
-# Only what is in the logs, and how they are read, is of interest to whoever opens them.
-LOG_PROPERTIES = {"log.index.size.max.bytes"}
+# Of the settings that the harness gives its brokers, those that whoever opens the logs must know.
+LOG_PROPERTIES = ("log.index.size.max.bytes",)
 NOT_KEPT = shutil.ignore_patterns(".lock", "*.tmp")
 
 
@@ -45,7 +44,7 @@ def main() -> None:
 
 
 class Recording:
-    """A broker and a cluster for one recipe and one end."""
+    """A broker, and a cluster of its own, for one recipe and one end."""
 
     def __init__(self, name: str, directory: Path, zookeeper: str) -> None:
         self._name = name
@@ -55,53 +54,47 @@ class Recording:
 
     def record(self, end: str, destination: Path) -> None:
         """Also, if it is to be killed, what becomes of it if it is damaged."""
-        scene = Scene(self._broker.start())
+        scene = Scene(self._broker.start(), zookeeper=_setting(self._broker, "zookeeper.connect"))
         self._recipe.write(scene)
         if end == STOPPED:
             self._broker.stop()
         else:
             self._broker.kill()
-        left = self._kept("left")
-        self._observe(f"{self._name}-{end}", left, scene.topics).save(
-            destination, left=left, recovered=self._broker.data_directory
-        )
+        left = self._directory / "left"
+        shutil.copytree(self._broker.data_directory, left, ignore=NOT_KEPT)
+        self._record_recovery(end, scene, left=left, destination=destination)
         if end == KILLED and DAMAGED in self._recipe.ends:
             damage(left)
             shutil.rmtree(self._broker.data_directory)
             shutil.copytree(left, self._broker.data_directory)
-            self._observe(f"{self._name}-{DAMAGED}", left, scene.topics).save(
-                destination, left=left, recovered=self._broker.data_directory
-            )
+            self._record_recovery(DAMAGED, scene, left=left, destination=destination)
 
-    def _kept(self, name: str) -> Path:
-        copy = self._directory / name
-        shutil.copytree(self._broker.data_directory, copy, ignore=NOT_KEPT)
-        return copy
-
-    def _observe(
-        self, name: str, left: Path, topics: Mapping[str, Mapping[str, str]]
-    ) -> RecordedDirectory:
+    def _record_recovery(self, end: str, scene: Scene, *, left: Path, destination: Path) -> None:
         broker = self._broker
         now_ms = int(time.time() * 1000)
         with broker, PartitionObserver(broker) as observer:
             told = [observer.observed(partition) for partition in observer.partitions()]
-        for name_not_kept in (".lock", ".kafka_cleanshutdown.tmp"):
-            (broker.data_directory / name_not_kept).unlink(missing_ok=True)
-        partitions = completed(told, kafka_jars(broker.version), broker.data_directory)
-        return RecordedDirectory(
-            name=name,
+        recovered = self._directory / f"recovered-{end}"
+        shutil.copytree(broker.data_directory, recovered, ignore=NOT_KEPT)
+        RecordedDirectory(
+            name=f"{self._name}-{end}",
             recorded_with=f"Apache Kafka {broker.version}",
             recorded_at_ms=now_ms,
-            broker={key: BROKER_PROPERTIES[key] for key in sorted(LOG_PROPERTIES)},
-            topics=topics,
-            partitions=tuple(partitions),
-        )
+            broker={key: BROKER_PROPERTIES[key] for key in LOG_PROPERTIES},
+            topics=scene.topics,
+            partitions=tuple(completed(told, kafka_jars(broker.version), recovered)),
+        ).save(destination, left=left, recovered=recovered)
 
 
 def _broker(recipe: Recipe, directory: Path, zookeeper: str) -> ApacheKafka:
     if recipe.has_old_formats:
         return old_format_broker(directory, zookeeper)
     return zookeeper_broker(directory, zookeeper=zookeeper, properties=recipe.broker)
+
+
+def _setting(broker: ApacheKafka, name: str) -> str:
+    lines = broker.configuration.read_text().splitlines()
+    return next(line.removeprefix(f"{name}=") for line in lines if line.startswith(f"{name}="))
 
 
 if __name__ == "__main__":

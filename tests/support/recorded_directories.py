@@ -79,7 +79,7 @@ class RecordedPartition:
     start_offset: int
     end_offset: int
     last_stable_offset: int
-    largest_timestamp: FoundTimestamp
+    largest_timestamp: FoundTimestamp | None  # None where Kafka refuses to look for timestamps
     timestamps: tuple[FoundTimestamp, ...]
     producers: tuple[KnownProducer, ...]
     aborted: tuple[AbortedEntry, ...]
@@ -96,6 +96,7 @@ class RecordedPartition:
 
     @classmethod
     def from_json(cls, told: Mapping[str, Any]) -> Self:
+        largest = told["largest_timestamp"]
         return cls(
             topic=told["topic"],
             partition=told["partition"],
@@ -104,7 +105,7 @@ class RecordedPartition:
             start_offset=told["start_offset"],
             end_offset=told["end_offset"],
             last_stable_offset=told["last_stable_offset"],
-            largest_timestamp=FoundTimestamp(**told["largest_timestamp"]),
+            largest_timestamp=largest and FoundTimestamp(**largest),
             timestamps=tuple(FoundTimestamp(**fields) for fields in told["timestamps"]),
             producers=tuple(KnownProducer(**fields) for fields in told["producers"]),
             aborted=tuple(AbortedEntry(**fields) for fields in told["aborted"]),

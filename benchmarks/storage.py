@@ -1,0 +1,224 @@
+"""How fast is the storage engine?  Ratios to plain file calls, measured in one run.
+
+    python benchmarks/storage.py [--megabytes 1024] [--directory DIR]
+
+    append     batches through the whole log, against os.write of the same bytes
+    lookup     offset -> region at random offsets, in one segment and in a thousand
+    recovery   of a log that was never flushed, against reading it and CRC-32C over it
+    reopening  of 1,000 clean partitions: time, and resident memory for each
+    compaction see compaction.py
+
+The directory should be on the file system that matters; data is removed at the end.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gc
+import os
+import random
+import resource
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from types import SimpleNamespace
+
+sys.path.insert(0, str(Path(__file__).parent))
+
+from odradek.protocol.records.builder import BatchBuilder
+from odradek.protocol.records.crc32c import crc32c
+from odradek.protocol.types import TopicPartition
+from odradek.storage.log import Log
+from odradek.storage.log_loader import Findings, LogPlace, open_log, recover
+from odradek.storage.settings import TopicSettings
+
+PRODUCERS = SimpleNamespace(
+    producer_id_expiration_ms=86_400_000, transaction_partition_verification_enable=False
+)
+NOW_MS = 1_700_000_000_000
+ROUNDS = 25
+PARTITIONS = 1000
+
+
+def main() -> None:
+    arguments = _arguments()
+    root = Path(tempfile.mkdtemp(prefix="odradek-storage-", dir=arguments.directory))
+    try:
+        for size_bytes, goal in ((16 * 1024, 0.6), (1024 * 1024, 0.9)):
+            _compare_append(root, size_bytes, goal)
+        _compare_lookup(root, arguments.megabytes)
+        _compare_recovery(root, arguments.megabytes)
+        _measure_reopening(root)
+    finally:
+        shutil.rmtree(root)
+
+
+def _arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    parser.add_argument("--megabytes", type=int, default=1024, help="size of the large logs")
+    parser.add_argument("--directory", help="where to write; a temporary folder by default")
+    return parser.parse_args()
+
+
+def _place(directory: Path, *, segment_bytes: int = 1024 * 1024 * 1024) -> LogPlace:
+    directory.mkdir(parents=True, exist_ok=True)
+    return LogPlace(
+        directory=directory,
+        partition=TopicPartition(directory.name.rsplit("-", 1)[0], 0),
+        settings=TopicSettings(segment_bytes=segment_bytes, max_message_bytes=2 * 1024 * 1024),
+        producer_settings=PRODUCERS,
+        now_ms=NOW_MS,
+    )
+
+
+def _batch(size_bytes: int) -> bytes:
+    builder = BatchBuilder()
+    while builder.size_bytes < size_bytes - 1100:
+        builder.append(timestamp=NOW_MS, key=None, value=bytes(1000))
+    builder.append(timestamp=NOW_MS, key=None, value=bytes(size_bytes - builder.size_bytes - 12))
+    return bytes(builder.build())
+
+
+class Appender:
+    """Appends one batch over and over, from one receive buffer."""
+
+    def __init__(self, log: Log, batch: bytes) -> None:
+        self._log, self._batch = log, batch
+        self._received = memoryview(bytearray(batch))
+
+    def __call__(self) -> None:
+        # What the socket would do between two appends: the broker's fields come in fresh.
+        self._received[:12] = self._batch[:12]
+        self._log.append_as_leader(self._received, leader_epoch=0, now_ms=NOW_MS)
+
+
+def _compare_append(root: Path, size_bytes: int, goal: float) -> None:
+    batch = _batch(size_bytes)
+    log = open_log(_place(root / f"append{size_bytes}-0"), Findings())
+    descriptor = os.open(root / "plain", os.O_WRONLY | os.O_CREAT)
+    append = Appender(log, batch)
+    count = max(20, 4 * 1024 * 1024 // size_bytes)
+    best = {"log": float("inf"), "write": float("inf")}
+    for _ in range(ROUNDS):
+        for name, call in (("log", append), ("write", lambda: os.write(descriptor, batch))):
+            start = time.perf_counter()
+            for _ in range(count):
+                call()
+            best[name] = min(best[name], (time.perf_counter() - start) / count)
+    os.close(descriptor)
+    log.abandon()
+    _print(
+        f"append, batches of {size_bytes // 1024} KB",
+        f"{best['log'] * 1e6:.1f} us, os.write {best['write'] * 1e6:.1f} us",
+        best["write"] / best["log"],
+        goal,
+    )
+
+
+def _fill(log: Log, megabytes: int) -> None:
+    append = Appender(log, _batch(16 * 1024))
+    for _ in range(megabytes * 64):
+        append()
+    log.advance_high_watermark(log.end_offset)
+
+
+def _compare_lookup(root: Path, megabytes: int) -> None:
+    times = {}
+    for segments in (1, 1000):
+        segment_bytes = megabytes * 1024 * 1024 // segments
+        place = _place(root / f"lookup{segments}-0", segment_bytes=max(segment_bytes, 20_000))
+        log = open_log(place, Findings())
+        _fill(log, megabytes)
+        offsets = random.Random(1).choices(range(log.end_offset), k=2000)
+        best = float("inf")
+        for _ in range(ROUNDS):
+            start = time.perf_counter()
+            for offset in offsets:
+                log.read(offset, max_bytes=1 << 20, up_to=log.end_offset)
+            best = min(best, (time.perf_counter() - start) / len(offsets))
+        times[segments] = best
+        print(f"lookup in {len(log.segments)} segments: {best * 1e6:.1f} us (goal: under 10 us)")
+        log.abandon()
+        shutil.rmtree(place.directory)
+    _print("lookup, a thousand segments to one", "", times[1] / times[1000], 0.5)
+
+
+def _compare_recovery(root: Path, megabytes: int) -> None:
+    place = _place(root / "recovery-0")
+    log = open_log(place, Findings())
+    _fill(log, megabytes)
+    path = next(place.directory.glob("*.log"))
+    log.abandon()
+    best = {"recover": float("inf"), "read": float("inf")}
+    for _ in range(3):
+        start = time.perf_counter()
+        _read_and_check(path)
+        best["read"] = min(best["read"], time.perf_counter() - start)
+        start = time.perf_counter()
+        findings = recover(place)
+        best["recover"] = min(best["recover"], time.perf_counter() - start)
+        assert findings.removed_bytes == 0, findings
+    _print(
+        f"recovery of {megabytes} MB",
+        f"{best['recover']:.2f} s, reading and CRC {best['read']:.2f} s",
+        best["read"] / best["recover"],
+        0.5,
+    )
+    shutil.rmtree(place.directory)
+
+
+def _read_and_check(path: Path) -> int:
+    checksum = 0
+    with path.open("rb", buffering=0) as file:
+        while chunk := file.read(1024 * 1024):
+            checksum = crc32c(chunk, checksum)
+    return checksum
+
+
+def _measure_reopening(root: Path) -> None:
+    """In a process of its own, so that its memory is that of the partitions alone."""
+    directory = root / "many"
+    append = _batch(16 * 1024)
+    for number in range(PARTITIONS):
+        log = open_log(_place(directory / f"topic{number}-0"), Findings())
+        Appender(log, append)()
+        log.close(now_ms=NOW_MS)
+    output = subprocess.check_output(
+        [sys.executable, __file__, "--reopen", str(directory)], text=True
+    )
+    print(output, end="")
+
+
+def reopen(directory: Path) -> None:
+    places = [_place(each) for each in sorted(directory.iterdir())]
+    open_log(places[0], Findings()).abandon()
+    gc.collect()
+    before = _resident_bytes()
+    start = time.perf_counter()
+    logs = [open_log(place, Findings()) for place in places]
+    elapsed = time.perf_counter() - start
+    each = (_resident_bytes() - before) / len(logs)
+    print(
+        f"reopening {len(logs)} clean partitions: {elapsed:.2f} s (goal: under 1 s), "
+        f"{each / 1024:.1f} KB resident each (goal: under 10 KB)"
+    )
+
+
+def _resident_bytes() -> int:
+    pages = int(Path("/proc/self/statm").read_text().split()[1])
+    return pages * resource.getpagesize()
+
+
+def _print(name: str, figures: str, ratio: float, goal: float) -> None:
+    verdict = "" if ratio >= goal else "  below it"
+    print(f"{name}: {figures}  ratio {ratio:.2f} (goal: at least {goal}){verdict}")
+
+
+if __name__ == "__main__":
+    if sys.argv[1:2] == ["--reopen"]:
+        reopen(Path(sys.argv[2]))
+    else:
+        main()

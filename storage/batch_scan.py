@@ -1,0 +1,105 @@
+"""Walking over the batches of a .log file: their headers only, or the batches whole.
+
+    headers   offsets and places; a few bytes are read for each batch, however large it is
+    batches   views of whole batches in large reads, for whoever wants to check or decode them
+
+A walk ends at the first place where no whole batch can be.  ``headers`` and ``batches`` differ on
+purpose: finding an offset must not cost the reading of megabytes of records.
+
+Owner: none; reads a file, any thread.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from struct import Struct
+from typing import NamedTuple
+
+from odradek.protocol.errors import CorruptMessage
+from odradek.protocol.records.batch import LOG_OVERHEAD_BYTES, MAGIC, whole_batch_bytes
+from odradek.protocol.records.record_set import AnyBatch, batch_at
+from odradek.storage import files
+
+#: Base offset, length, leader epoch or checksum, magic, six bytes to skip, last offset delta.
+_HEAD = Struct(">qiib6xi")
+HEAD_BYTES = _HEAD.size
+_LENGTH = Struct(">8xi")
+#: Magic 0 with null key and value: 12 bytes of overhead and 14 more.  Shorter is no batch.
+SMALLEST_BATCH_BYTES = 26
+
+#: A lookup starts at an index entry, and entries are about 4 KiB apart.
+HEADERS_READ_BYTES = 4096
+BATCHES_READ_BYTES = 1024 * 1024
+
+
+class BatchPlace(NamedTuple):
+    """Where a batch is, and which offsets it covers.  Magic 0 and 1 tell only the last one."""
+
+    position: int
+    size_bytes: int
+    base_offset: int
+    last_offset: int
+
+
+def headers(descriptor: int, *, start: int, end: int) -> Iterator[BatchPlace]:
+    """The batches from ``start`` to ``end``, both positions; ends at what cannot be a batch."""
+    position, chunk, chunk_position = start, b"", start
+    while position + SMALLEST_BATCH_BYTES <= end:
+        at = position - chunk_position
+        if at + HEAD_BYTES > len(chunk):
+            chunk = files.read_at(descriptor, min(HEADERS_READ_BYTES, end - position), position)
+            chunk_position, at = position, 0
+            if len(chunk) < SMALLEST_BATCH_BYTES:
+                return
+            # Magic 0 can be a byte shorter than the fields that magic 2 has by then.
+            chunk = chunk.ljust(HEAD_BYTES, b"\0")
+        base_offset, length, _, magic, delta = _HEAD.unpack_from(chunk, at)
+        size_bytes = length + LOG_OVERHEAD_BYTES
+        if size_bytes < SMALLEST_BATCH_BYTES or magic > MAGIC or magic < 0:
+            return
+        if position + size_bytes > end:
+            return
+        last_offset = base_offset + delta if magic == MAGIC else base_offset
+        yield BatchPlace(position, size_bytes, base_offset, last_offset)
+        position += size_bytes
+
+
+def place_at(descriptor: int, position: int, *, end: int) -> BatchPlace | None:
+    """The batch at ``position``, if one can be there: one small read, as every fetch does it."""
+    head = files.system.pread(descriptor, HEAD_BYTES, position)
+    if len(head) < HEAD_BYTES:
+        return next(headers(descriptor, start=position, end=end), None)
+    base_offset, length, _, magic, delta = _HEAD.unpack(head)
+    size_bytes = length + LOG_OVERHEAD_BYTES
+    if size_bytes < SMALLEST_BATCH_BYTES or position + size_bytes > end or not 0 <= magic <= MAGIC:
+        return None
+    last_offset = base_offset + delta if magic == MAGIC else base_offset
+    return BatchPlace(position, size_bytes, base_offset, last_offset)
+
+
+def batches(
+    descriptor: int, *, start: int, end: int, read_bytes: int = BATCHES_READ_BYTES
+) -> Iterator[tuple[int, AnyBatch]]:
+    """Position and view of each whole batch; CorruptMessage where none can be, or one is cut."""
+    position, usual_bytes = start, read_bytes
+    while position < end:
+        chunk = files.read_at(descriptor, min(read_bytes, end - position), position)
+        at = 0
+        while size_bytes := whole_batch_bytes(chunk, at):
+            yield position + at, batch_at(chunk, at)
+            at += size_bytes
+        read_bytes = usual_bytes
+        if at == 0:
+            read_bytes = _size_of_large_batch(chunk, position, end)
+        position += at
+
+
+def _size_of_large_batch(chunk: bytes, position: int, end: int) -> int:
+    """The size of a batch that does not fit a usual read; CorruptMessage if it does not fit."""
+    if len(chunk) < LOG_OVERHEAD_BYTES:
+        raise CorruptMessage(f"{len(chunk)} bytes at {position} are no batch")
+    length: int = _LENGTH.unpack_from(chunk)[0]
+    size_bytes = length + LOG_OVERHEAD_BYTES
+    if size_bytes > end - position or size_bytes <= len(chunk):
+        raise CorruptMessage(f"a batch of {size_bytes} bytes at {position} ends after {end}")
+    return size_bytes

@@ -1,0 +1,102 @@
+"""The server's settings for compaction: what the cleaner may use, and the defaults of topics."""
+
+import sys
+
+from odradek.config.definition import SettingError, Update, boolean, integer, long, number
+from odradek.config.settings import Settings
+from odradek.storage.settings import DAY_MS, NEVER
+
+MIB = 1024 * 1024
+
+
+class CleanerSettings(Settings):
+    """How much compaction may take of memory, disk and time."""
+
+    enable: bool = boolean(
+        "log.cleaner.enable",
+        default=True,
+        doc="Whether logs are compacted at all; the offsets of groups depend on it.",
+    )
+    threads: int = integer(
+        "log.cleaner.threads",
+        default=1,
+        at_least=0,
+        update=Update.CLUSTER,
+        doc="How many logs are compacted at once.",
+    )
+    io_max_bytes_per_second: float = number(
+        "log.cleaner.io.max.bytes.per.second",
+        default=sys.float_info.max,
+        update=Update.CLUSTER,
+        doc="What compaction may read and write in a second, all in all.",
+    )
+    dedupe_buffer_bytes: int = long(
+        "log.cleaner.dedupe.buffer.size",
+        default=128 * MIB,
+        update=Update.CLUSTER,
+        doc="The memory in which compaction keeps the last offset of every key, of all its threads "
+        "together.",
+    )
+    dedupe_buffer_load_factor: float = number(
+        "log.cleaner.io.buffer.load.factor",
+        default=0.9,
+        update=Update.CLUSTER,
+        doc="How full that memory may get; the fuller, the more keys at once, and the slower.",
+    )
+    io_buffer_bytes: int = integer(
+        "log.cleaner.io.buffer.size",
+        default=MIB // 2,
+        at_least=0,
+        update=Update.CLUSTER,
+        doc="The memory for reading and writing, of all threads together.",
+    )
+    backoff_ms: int = long(
+        "log.cleaner.backoff.ms",
+        default=15_000,
+        at_least=0,
+        update=Update.CLUSTER,
+        doc="How long to wait when there is nothing to compact.",
+    )
+    min_cleanable_ratio: float = number(
+        "log.cleaner.min.cleanable.ratio",
+        default=0.5,
+        at_least=0,
+        at_most=1,
+        update=Update.CLUSTER,
+        doc="The default of `min.cleanable.dirty.ratio`.",
+    )
+    delete_retention_ms: int = long(
+        "log.cleaner.delete.retention.ms",
+        default=DAY_MS,
+        at_least=0,
+        update=Update.CLUSTER,
+        doc="The default of `delete.retention.ms`.",
+    )
+    min_compaction_lag_ms: int = long(
+        "log.cleaner.min.compaction.lag.ms",
+        default=0,
+        at_least=0,
+        update=Update.CLUSTER,
+        doc="The default of `min.compaction.lag.ms`.",
+    )
+    max_compaction_lag_ms: int = long(
+        "log.cleaner.max.compaction.lag.ms",
+        default=NEVER,
+        at_least=1,
+        update=Update.CLUSTER,
+        doc="The default of `max.compaction.lag.ms`.",
+    )
+
+    def check(self) -> None:
+        if self.min_compaction_lag_ms > self.max_compaction_lag_ms:
+            raise SettingError(
+                "log.cleaner.min.compaction.lag.ms",
+                str(self.min_compaction_lag_ms),
+                f"must be at most log.cleaner.max.compaction.lag.ms={self.max_compaction_lag_ms}",
+            )
+        if self.dedupe_buffer_bytes <= self.threads * MIB:
+            raise SettingError(
+                "log.cleaner.dedupe.buffer.size",
+                str(self.dedupe_buffer_bytes),
+                f"must be more than 1 MiB for each of log.cleaner.threads={self.threads}",
+            )

@@ -1,0 +1,35 @@
+"""Removing files in two steps: renamed at once, removed when nobody can still be reading them.
+
+A renamed file (``.deleted``) is out of the log: a restart removes it.  Readers that were lent a
+region of it keep their open file, so the delay of ``file.delete.delay.ms`` is only for tools and
+administrators, as in Kafka; the caller decides when it has passed.
+
+Owner: the event loop; ``remove`` may run on a disk thread.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from odradek.storage import files
+from odradek.storage.log_segment import LogSegment
+from odradek.storage.paths import Content, Stage, file_path
+from odradek.storage.producer_snapshot import ProducerSnapshots
+
+
+def set_aside(segments: Iterable[LogSegment], snapshots: ProducerSnapshots) -> None:
+    """Rename the files of segments that are no longer in the log, and of their snapshots."""
+    for segment in segments:
+        segment.move(Stage.DELETED)
+        snapshots.mark_deleted(segment.base_offset)
+
+
+def remove(segments: Iterable[LogSegment]) -> None:
+    """The delay has passed."""
+    for segment in segments:
+        segment.remove()
+        files.remove(
+            file_path(
+                segment.directory, segment.base_offset, Content.PRODUCER_SNAPSHOT, Stage.DELETED
+            )
+        )

@@ -1,0 +1,188 @@
+"""Where did each leader's records begin, and so, where do two replicas' logs part?
+
+A new leader gets a new epoch from the controller, and its batches carry it.  The file
+``leader-epoch-checkpoint`` holds, in the format of checkpoint.py, a line ``epoch startOffset`` for
+each epoch that has records: an epoch ends where the next one starts, the last at the log's end.  A
+follower asks the leader for the end of its own last epoch and cuts what it has beyond (KIP-101); if
+the leader does not know that epoch, the answer names the largest one below it (KIP-279).
+
+Entries change in memory and are written by ``flush``, which sleeps in an fsync.  (Kafka writes the
+file within ``assign``, before the batch is in the log, and after truncations in the background.)
+The file may lag behind as long as two rules are kept:
+
+    flush before a recovery point beyond an entry's start is checkpointed;
+    recovery first cuts the entries at the log's start and at the first offset that it walks, then
+    assigns the epochs of the batches that are newer than the latest, then cuts at the log's end.
+
+Invariant: epochs and start offsets both ascend strictly.
+Owner: the event loop; ``flush`` may run on a disk thread, one at a time.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable
+from itertools import pairwise
+from operator import attrgetter
+from pathlib import Path
+from typing import NamedTuple
+
+from odradek.storage import checkpoint
+from odradek.storage.checkpoint import INT32_MAX, INT64_MAX, CheckpointDamaged, number, words
+
+FILE_NAME = "leader-epoch-checkpoint"
+
+NO_EPOCH = -1
+NO_OFFSET = -1
+
+_EPOCH = attrgetter("epoch")
+_START_OFFSET = attrgetter("start_offset")
+
+
+class EpochStart(NamedTuple):
+    epoch: int
+    start_offset: int
+
+
+class EpochEnd(NamedTuple):
+    """``end_offset`` is the first offset after the epoch."""
+
+    epoch: int
+    end_offset: int
+
+
+UNKNOWN_END = EpochEnd(NO_EPOCH, NO_OFFSET)
+
+
+class LeaderEpochs:
+    """The epochs of one log, from its first record's to its last record's."""
+
+    def __init__(self, directory: Path, entries: Iterable[EpochStart] = ()) -> None:
+        """The file in ``directory`` is not read; the first ``flush`` writes it."""
+        self.directory = directory
+        # A tuple replaced in one assignment, so that a disk thread never sees half a change.
+        self._entries: tuple[EpochStart, ...] = ()
+        self._written: tuple[EpochStart, ...] | None = None
+        self.latest_epoch = NO_EPOCH
+        self._become(tuple(entries))
+
+    @classmethod
+    def load(cls, directory: Path) -> LeaderEpochs:
+        """As the file has them; CheckpointDamaged calls for a rebuild from the batches."""
+        epochs = cls(directory, read(directory / FILE_NAME))
+        epochs._written = epochs._entries
+        return epochs
+
+    @property
+    def entries(self) -> tuple[EpochStart, ...]:
+        return self._entries
+
+    @property
+    def earliest(self) -> EpochStart | None:
+        return self._entries[0] if self._entries else None
+
+    @property
+    def latest(self) -> EpochStart | None:
+        return self._entries[-1] if self._entries else None
+
+    @property
+    def is_flushed(self) -> bool:
+        return self._written == self._entries
+
+    def assign(self, epoch: int, *, start_offset: int) -> bool:
+        """Note that a batch of ``epoch`` is appended at ``start_offset``; False if nothing is new.
+
+        Later entries that contradict it go: they are of records that are no longer in the log.
+        """
+        assert epoch >= 0, epoch
+        assert start_offset >= 0, start_offset
+        latest = self.latest
+        if latest is not None and epoch == latest.epoch and start_offset >= latest.start_offset:
+            return False
+        kept = min(
+            bisect_left(self._entries, epoch, key=_EPOCH),
+            bisect_left(self._entries, start_offset, key=_START_OFFSET),
+        )
+        self._become((*self._entries[:kept], EpochStart(epoch, start_offset)))
+        return True
+
+    def end_offset_for(self, epoch: int, *, log_end_offset: int) -> EpochEnd:
+        """The largest known epoch up to ``epoch``, and where it ends.
+
+        UNKNOWN_END if no epoch was asked for or if it is newer than all.  One older than all is
+        answered as if it ended where the log begins: whatever the follower has of it must go.
+        """
+        if epoch == NO_EPOCH:
+            return UNKNOWN_END
+        if epoch == self.latest_epoch:
+            return EpochEnd(epoch, log_end_offset)
+        higher = bisect_right(self._entries, epoch, key=_EPOCH)
+        if higher == len(self._entries):
+            return UNKNOWN_END
+        found = self._entries[higher - 1].epoch if higher else epoch
+        return EpochEnd(found, self._entries[higher].start_offset)
+
+    def epoch_of(self, offset: int) -> int | None:
+        """None below the first entry; above the log's end as if the last epoch went on."""
+        count = bisect_right(self._entries, offset, key=_START_OFFSET)
+        return self._entries[count - 1].epoch if count else None
+
+    def epoch_before(self, epoch: int) -> int | None:
+        count = bisect_left(self._entries, epoch, key=_EPOCH)
+        return self._entries[count - 1].epoch if count else None
+
+    def epoch_after(self, epoch: int) -> int | None:
+        count = bisect_right(self._entries, epoch, key=_EPOCH)
+        return self._entries[count].epoch if count < len(self._entries) else None
+
+    def truncate_from_end(self, end_offset: int) -> None:
+        """Forget every epoch that starts at or after ``end_offset``."""
+        assert end_offset >= 0, end_offset
+        self._become(self._entries[: bisect_left(self._entries, end_offset, key=_START_OFFSET)])
+
+    def truncate_from_start(self, start_offset: int) -> None:
+        """Forget what ends by ``start_offset``; the epoch that covers it now starts there."""
+        count = bisect_right(self._entries, start_offset, key=_START_OFFSET)
+        if count:
+            covering = EpochStart(self._entries[count - 1].epoch, start_offset)
+            self._become((covering, *self._entries[count:]))
+
+    def clear(self) -> None:
+        """For a log that starts anew, or that takes batches of an old format without epochs."""
+        self._become(())
+
+    def flush(self) -> None:
+        """Write what has changed; durable when it returns."""
+        entries = self._entries
+        if entries != self._written:
+            write(self.directory / FILE_NAME, entries)
+            self._written = entries
+
+    def move(self, directory: Path) -> None:
+        """The log's directory has been renamed, and the file with it."""
+        self.directory = directory
+
+    def _become(self, entries: tuple[EpochStart, ...]) -> None:
+        self._entries = entries
+        self.latest_epoch = entries[-1].epoch if entries else NO_EPOCH
+
+
+def read(path: Path) -> list[EpochStart]:
+    """In order; none if there is no file."""
+    entries = checkpoint.read(path, _entry_of)
+    for line, (before, after) in enumerate(pairwise(entries), start=4):
+        if after.epoch <= before.epoch or after.start_offset <= before.start_offset:
+            why = f"epoch {after.epoch} from {after.start_offset} on cannot follow epoch "
+            why += f"{before.epoch} from {before.start_offset} on"
+            raise CheckpointDamaged(path, line=line, why=why)
+    return entries
+
+
+def write(path: Path, entries: Iterable[EpochStart]) -> None:
+    """Durable when it returns."""
+    checkpoint.write(path, [f"{epoch} {start_offset}" for epoch, start_offset in entries])
+
+
+def _entry_of(line: bytes) -> EpochStart:
+    epoch, start_offset = words(line, count=2)
+    return EpochStart(number(epoch, most=INT32_MAX), number(start_offset, most=INT64_MAX))

@@ -1,0 +1,399 @@
+"""The log of one partition: append, read, roll; its ends and its stable part.
+
+    start_offset       the first offset that may be read; only grows
+    high_watermark     what the replicas in sync have; consumers read up to here
+    last_stable_offset no open transaction lies before it; read_committed reads up to here
+    end_offset         the next offset
+    recovery_point     everything before it has been synced
+
+The order of an append: the batches are checked and numbered, the producers' states are asked, the
+bytes are written, ``end_offset`` moves, and only then do the states and the transaction index
+follow.  If the transaction index cannot be written, the records are there and the next offset is
+right, but the last stable offset stays where it was.
+
+Syncing sleeps in the kernel, so it is three steps: ``plan_flush`` here, ``run`` anywhere,
+``flushed`` here again.
+
+Invariant: start_offset <= high_watermark <= end_offset, and recovery_point <= end_offset.
+Owner: the event loop.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from zlib import crc32
+
+from odradek.protocol.errors import OffsetOutOfRange
+from odradek.protocol.file_region import FileRegion
+from odradek.protocol.records.batch import MAGIC, NO_PARTITION_LEADER_EPOCH
+from odradek.protocol.records.record import NO_TIMESTAMP
+from odradek.protocol.records.record_set import magic_of
+from odradek.protocol.types import TopicPartition
+from odradek.storage.append_errors import UnexpectedAppendOffset
+from odradek.storage.append_rules import append_rules
+from odradek.storage.flush_plan import FlushPlan
+from odradek.storage.leader_epochs import LeaderEpochs
+from odradek.storage.log_segment import Appended, LogSegment, SegmentShape
+from odradek.storage.log_truncation import truncate_fully
+from odradek.storage.offset_assignment import Admitted, admit, admit_as_follower
+from odradek.storage.producer_append import AppendOrigin
+from odradek.storage.producer_state import ProducerStates
+from odradek.storage.segment_list import SegmentList
+from odradek.storage.settings import TopicSettings
+from odradek.storage.transaction_index import AbortedTransaction
+from odradek.storage.verification_guards import VerificationGuard
+
+OFFSET_DELTA_MAX = 2**31 - 1
+
+
+@dataclass(slots=True, kw_only=True)
+class LogParts:
+    """What a log is made of, once its directory has been read or made."""
+
+    segments: SegmentList
+    producers: ProducerStates
+    epochs: LeaderEpochs
+    start_offset: int
+    end_offset: int
+    recovery_point: int
+
+
+@dataclass(slots=True, kw_only=True)
+class Written:
+    """What became of an append.  Without records, the offsets are -1."""
+
+    first_offset: int
+    last_offset: int
+    append_time_ms: int = NO_TIMESTAMP
+    is_duplicate: bool = False
+    converted_count: int = 0
+    size_bytes: int = 0
+
+
+class Log:
+    """A partition's records, in segments."""
+
+    def __init__(
+        self, directory: Path, partition: TopicPartition, settings: TopicSettings, parts: LogParts
+    ) -> None:
+        self.directory = directory
+        self.partition = partition
+        self.segments = parts.segments
+        self.producers = parts.producers
+        self.epochs = parts.epochs
+        self.start_offset = parts.start_offset
+        self.end_offset = parts.end_offset
+        self.recovery_point = parts.recovery_point
+        self.high_watermark = parts.start_offset
+        self.last_flush_ms: int | None = None
+        #: Where truncations have cut: what lies beyond has been written again since.
+        self.cuts: list[int] = []
+        self._unsynced_snapshots: list[Path] = []
+        self._created_ms: int | None = None
+        self.configure(settings)
+
+    def configure(self, settings: TopicSettings) -> None:
+        """Take over changed settings; segments get their shape from them when they are made."""
+        self.settings = settings
+        self.rules = append_rules(settings)
+        self.shape = shape_of(settings)
+
+    @property
+    def size_bytes(self) -> int:
+        return self.segments.size_bytes
+
+    @property
+    def last_stable_offset(self) -> int:
+        unstable = self.producers.first_unstable_offset
+        if unstable is not None and unstable < self.high_watermark:
+            return max(unstable, self.start_offset)
+        return self.high_watermark
+
+    @property
+    def unflushed_count(self) -> int:
+        return self.end_offset - self.recovery_point
+
+    # Appending
+
+    def append_as_leader(
+        self,
+        records: memoryview | bytearray,
+        *,
+        leader_epoch: int,
+        now_ms: int,
+        origin: AppendOrigin = AppendOrigin.CLIENT,
+        guard: VerificationGuard | None = None,
+    ) -> Written:
+        """Check, number and write; ``records`` must be writable and are patched in place."""
+        admitted = admit(
+            records,
+            self.rules,
+            next_offset=self.end_offset,
+            leader_epoch=leader_epoch,
+            origin=origin,
+            now_ms=now_ms,
+        )
+        if not admitted.batches:
+            return Written(first_offset=-1, last_offset=-1)
+        return self._append(admitted, origin, guard, now_ms)
+
+    def append_as_follower(self, records: memoryview | bytearray, *, now_ms: int) -> Written:
+        """Take over what the leader numbered.
+
+        A leader whose start lies inside a batch sends the whole of it.  An empty log then begins
+        again at that batch.
+        """
+        try:
+            admitted = admit_as_follower(records, next_offset=self.end_offset)
+        except UnexpectedAppendOffset as unexpected:
+            is_empty = self.start_offset == self.end_offset
+            if not (is_empty and unexpected.last_offset >= self.end_offset):
+                raise
+            truncate_fully(self, unexpected.first_offset)
+            admitted = admit_as_follower(records, next_offset=self.end_offset)
+        if not admitted.batches:
+            return Written(first_offset=-1, last_offset=-1)
+        return self._append(admitted, AppendOrigin.REPLICATION, None, now_ms)
+
+    def _append(
+        self,
+        admitted: Admitted,
+        origin: AppendOrigin,
+        guard: VerificationGuard | None,
+        now_ms: int,
+    ) -> Written:
+        decision = self.producers.decide(admitted.batches, origin, guard=guard)
+        if decision.duplicate_of is not None:
+            original = decision.duplicate_of
+            return Written(
+                first_offset=original.first_offset,
+                last_offset=original.last_offset,
+                append_time_ms=original.timestamp,
+                is_duplicate=True,
+            )
+        self._note_epochs(admitted)
+        segment = self._segment_for(admitted, now_ms)
+        segment.append(
+            admitted.buffers,
+            Appended(
+                admitted.size_bytes,
+                admitted.last_offset,
+                admitted.max_timestamp,
+                admitted.offset_of_max_timestamp,
+            ),
+        )
+        self.end_offset = admitted.last_offset + 1
+        self.producers.apply(decision)
+        for transaction in decision.completed:
+            if transaction.is_aborted:
+                stable = self.producers.last_stable_offset_for(transaction)
+                producer_id, first_offset, last_offset, _ = transaction
+                segment.transaction_index.append(
+                    AbortedTransaction(producer_id, first_offset, last_offset, stable)
+                )
+            self.producers.complete(transaction)
+        self.producers.advance(self.end_offset)
+        return Written(
+            first_offset=admitted.first_offset,
+            last_offset=admitted.last_offset,
+            append_time_ms=admitted.append_time_ms,
+            converted_count=admitted.converted_count,
+            size_bytes=admitted.size_bytes,
+        )
+
+    def _note_epochs(self, admitted: Admitted) -> None:
+        latest = self.epochs.latest_epoch
+        for batch in admitted.batches:
+            if batch.partition_leader_epoch > latest:
+                self.epochs.assign(batch.partition_leader_epoch, start_offset=batch.base_offset)
+                latest = batch.partition_leader_epoch
+            elif batch.partition_leader_epoch == NO_PARTITION_LEADER_EPOCH and (
+                magic_of(batch) < MAGIC and self.epochs.latest is not None
+            ):
+                # Old formats have no epochs: truncation goes by the high watermark again.
+                self.epochs.clear()
+                latest = self.epochs.latest_epoch
+
+    def _segment_for(self, admitted: Admitted, now_ms: int) -> LogSegment:
+        active = self.segments.active
+        if not self._must_roll(active, admitted, now_ms):
+            return active
+        first_offset = admitted.first_offset
+        if magic_of(admitted.batches[0]) < MAGIC:
+            # An old wrapper tells only its last offset; its first is no further away than this.
+            first_offset = admitted.last_offset - OFFSET_DELTA_MAX
+        return self.roll(now_ms=now_ms, base_offset=first_offset)
+
+    def _must_roll(self, active: LogSegment, admitted: Admitted, now_ms: int) -> bool:
+        settings = self.settings
+        if active.size_bytes + admitted.size_bytes > settings.segment_bytes:
+            return True
+        if active.index.is_full or active.time_index.is_full:
+            return True
+        if not active.index.can_hold(admitted.last_offset):
+            return True
+        return active.size_bytes > 0 and self._age_ms(active, admitted.max_timestamp, now_ms) > (
+            settings.max_segment_ms - self._jitter_ms(active)
+        )
+
+    def _age_ms(self, segment: LogSegment, timestamp: int, now_ms: int) -> int:
+        """By the records' own clock where they have one, so that replicas roll alike."""
+        if segment.first_timestamp is None:
+            first = next(segment.batches(), None)
+            segment.first_timestamp = NO_TIMESTAMP if first is None else first[1].max_timestamp
+        if segment.first_timestamp > NO_TIMESTAMP:
+            return timestamp - segment.first_timestamp
+        if self._created_ms is None:
+            self._created_ms = now_ms
+        return now_ms - self._created_ms
+
+    def _jitter_ms(self, segment: LogSegment) -> int:
+        """Spreads the rolls of partitions that began together; the same after a restart."""
+        most = min(self.settings.segment_jitter_ms, self.settings.segment_ms)
+        return crc32(f"{self.partition} {segment.base_offset}".encode()) % most if most > 0 else 0
+
+    def roll(self, *, now_ms: int, base_offset: int | None = None) -> LogSegment:
+        """Seal the active segment and begin another, at the end of the log or beyond it."""
+        base_offset = max(self.end_offset, base_offset if base_offset is not None else 0)
+        active = self.segments.active
+        if active.base_offset == base_offset:
+            assert active.size_bytes == 0, active
+            return active
+        active.seal()
+        self.producers.advance(base_offset)
+        snapshot = self.producers.take_snapshot(is_synced=False)
+        if snapshot is not None:
+            self._unsynced_snapshots.append(snapshot)
+        segment = LogSegment(self.directory, base_offset, self.shape)
+        segment.create()
+        if active.size_bytes == 0:
+            # Nothing was ever written to it; two segments must not share its offsets.
+            self.segments.remove([active])
+            active.remove()
+        self.segments.add(segment)
+        self._created_ms = now_ms
+        return segment
+
+    # Reading
+
+    def read(
+        self, offset: int, *, max_bytes: int, up_to: int, at_least_one: bool = True
+    ) -> FileRegion:
+        """Lend the batches from the one that holds ``offset`` on, none that holds ``up_to``.
+
+        The region is empty at the end; OffsetOutOfRange before the start or beyond the end.
+        """
+        if not self.start_offset <= offset <= self.end_offset:
+            raise OffsetOutOfRange(
+                f"{self.partition} has offsets {self.start_offset} to {self.end_offset}, "
+                f"not {offset}"
+            )
+        segment = self.segments.holding(offset) or self.segments.first
+        while offset < up_to:
+            end_position = segment.size_bytes
+            following = self.segments.after(segment)
+            if up_to < (self.end_offset if following is None else following.base_offset):
+                end_position = self._position_before(segment, up_to)
+            region = segment.read(
+                offset, max_bytes=max_bytes, end_position=end_position, at_least_one=at_least_one
+            )
+            if region is not None:
+                return region
+            if following is None:
+                break
+            # Compaction has left nothing at or after the offset in this segment.
+            segment = following
+        return FileRegion(-1, 0, 0)
+
+    def _position_before(self, segment: LogSegment, offset: int) -> int:
+        place = segment.find(offset)
+        return segment.size_bytes if place is None else place.position
+
+    def aborted_transactions(self, *, start: int, end: int) -> list[AbortedTransaction]:
+        """Those that reach into the offsets from ``start`` to before ``end``, by first offset."""
+        found: list[AbortedTransaction] = []
+        for segment in self.segments.from_offset(start):
+            overlapping = segment.transaction_index.overlapping(start=start, end=end)
+            found += overlapping.transactions
+            if overlapping.is_complete:
+                break
+        return sorted(found, key=lambda aborted: aborted.first_offset)
+
+    # Moving the ends
+
+    def advance_high_watermark(self, offset: int) -> None:
+        """It may go back only by truncation or when leadership changes."""
+        assert self.start_offset <= offset <= self.end_offset, (self, offset)
+        self.high_watermark = offset
+        self.producers.on_high_watermark(offset)
+
+    def advance_start(self, offset: int) -> bool:
+        """Forget what lies before ``offset``; False if it was forgotten already."""
+        if offset > self.high_watermark:
+            raise OffsetOutOfRange(
+                f"{self.partition} cannot start at {offset}, beyond its high watermark "
+                f"{self.high_watermark}"
+            )
+        if offset <= self.start_offset:
+            return False
+        self.start_offset = offset
+        self.epochs.truncate_from_start(offset)
+        self.producers.on_log_start_moved(offset)
+        return True
+
+    # Syncing
+
+    def plan_flush(self, *, up_to: int | None = None) -> FlushPlan:
+        up_to = self.end_offset if up_to is None else up_to
+        snapshots, self._unsynced_snapshots = self._unsynced_snapshots, []
+        segments = self.segments.between(self.recovery_point, up_to + 1)
+        return FlushPlan(
+            directory=self.directory,
+            batches=tuple(segment.file for segment in segments),
+            by_name=(*(path for segment in segments for path in segment.index_paths), *snapshots),
+            epochs=self.epochs,
+            up_to=up_to,
+            cut_count=len(self.cuts),
+        )
+
+    def flushed(self, plan: FlushPlan, *, now_ms: int) -> None:
+        """``plan`` has run: what it covered needs no recovery, unless it was truncated since."""
+        covered = min([plan.up_to, *self.cuts[plan.cut_count :]])
+        self.recovery_point = max(self.recovery_point, covered)
+        self.last_flush_ms = now_ms
+
+    def flush(self, *, now_ms: int) -> None:
+        """All three steps at once, for whoever may sleep."""
+        plan = self.plan_flush()
+        plan.run()
+        self.flushed(plan, now_ms=now_ms)
+
+    def close(self, *, now_ms: int) -> None:
+        """Sync everything and let go; what is opened next finds a clean log."""
+        self.producers.take_snapshot()
+        for segment in self.segments:
+            segment.close()
+        self.flush(now_ms=now_ms)
+        self.abandon()
+
+    def abandon(self) -> None:
+        """Let go of all files as they are: the directory has failed, or is to be removed."""
+        for segment in self.segments:
+            segment.abandon()
+
+    def __repr__(self) -> str:
+        return (
+            f"Log({self.partition}, {self.start_offset} to {self.end_offset}, "
+            f"{len(self.segments)} segments)"
+        )
+
+
+@lru_cache(maxsize=256)
+def shape_of(settings: TopicSettings) -> SegmentShape:
+    return SegmentShape(
+        index_interval_bytes=settings.index_interval_bytes,
+        index_bytes_max=settings.segment_index_bytes,
+        preallocated_bytes=settings.segment_bytes if settings.preallocate else 0,
+    )

@@ -1,0 +1,213 @@
+"""Opening a partition's directory: finish what a crash interrupted, recover, put the log together.
+
+    prepare   temporary files go, an interrupted compaction is finished or undone
+    recover   after an unclean stop: every segment from the recovery point on is read again and cut
+              at the first bad batch, and what follows it is dropped; costs in proportion to what
+              was not synced.  Leaves a directory that opens like a clean one, so that it can run
+              in another process
+    open_log  missing or misshapen indexes are made anew; the ends of the log, its epochs and its
+              producers are found
+
+What cannot be trusted is made anew from the batches and reported: indexes by their shape here and
+by the batches they lead to later, epochs and snapshots by their checkpoints' own checks.  A corrupt
+batch before the recovery point is left as it is: whoever reads it will notice.
+
+Owner: whoever opens the log; the event loop from then on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from odradek.protocol.types import TopicPartition
+from odradek.storage import files
+from odradek.storage.checkpoint import CheckpointDamaged
+from odradek.storage.deletion import remove, set_aside
+from odradek.storage.leader_epochs import LeaderEpochs
+from odradek.storage.log import Log, LogParts, shape_of
+from odradek.storage.log_segment import LogSegment
+from odradek.storage.log_truncation import rebuild_producers
+from odradek.storage.paths import SEGMENT_CONTENTS, Content, FileName, Stage, file_named
+from odradek.storage.producer_state import ProducerSettings, ProducerStates
+from odradek.storage.segment_list import SegmentList
+from odradek.storage.segment_recovery import SegmentRecovery, rebuild_transaction_index
+from odradek.storage.settings import TopicSettings
+from odradek.storage.swap_recovery import finish_interrupted_swap
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LogPlace:
+    """Where a log is and what the checkpoints say of it."""
+
+    directory: Path
+    partition: TopicPartition
+    settings: TopicSettings
+    producer_settings: ProducerSettings
+    recovery_point: int = 0
+    start_offset: int = 0
+    now_ms: int = 0
+
+
+@dataclass(slots=True)
+class Findings:
+    """What was wrong with a directory, in words, and what had to be cut off."""
+
+    notes: list[str] = field(default_factory=list)
+    removed_bytes: int = 0
+    recovered_segments: int = 0
+
+    def note(self, what: object) -> None:
+        self.notes.append(str(what))
+
+
+Progress = Callable[[int, int], None]
+
+
+def recover(place: LogPlace, *, progress: Progress | None = None) -> Findings:
+    """Make the directory one that was closed cleanly; ``progress`` is told segments done, all."""
+    findings = Findings()
+    segments = _load_segments(place, prepare(place.directory))
+    epochs = _load_epochs(place.directory, segments, findings)
+    unsynced = segments.from_offset(place.recovery_point)
+    producers = ProducerStates(place.partition, place.directory, place.producer_settings)
+    if unsynced:
+        base_offset = unsynced[0].base_offset
+        epochs.truncate_from_start(place.start_offset)
+        epochs.truncate_from_end(base_offset)
+        rebuild_producers(producers, segments, end=base_offset, now_ms=place.now_ms)
+    for done, segment in enumerate(unsynced):
+        if progress is not None:
+            progress(done, len(unsynced))
+        recovery = SegmentRecovery(segment, producers, epochs)
+        recovery.run()
+        findings.recovered_segments += 1
+        if recovery.damage is None:
+            recovery.cut()
+            continue
+        # Those that follow go first: a crash in between must not leave a gap before them.
+        dropped = unsynced[done + 1 :]
+        set_aside(reversed(dropped), producers.snapshots)
+        removed = recovery.cut()
+        findings.removed_bytes += removed + sum(each.size_bytes for each in dropped)
+        findings.note(
+            f"{segment}: {removed} bytes and {len(dropped)} later segments are cut off: "
+            f"{recovery.damage}"
+        )
+        break
+    producers.take_snapshot()
+    epochs.flush()
+    for segment in segments:
+        segment.abandon()
+    return findings
+
+
+def open_log(place: LogPlace, findings: Findings) -> Log:
+    """The log of a directory that was closed cleanly, or recovered, or is empty or new."""
+    names = prepare(place.directory)
+    segments = _load_segments(place, names)
+    for segment in segments:
+        _mend_indexes(segment, segments, place, findings)
+    epochs = _load_epochs(place.directory, segments, findings)
+    producers = ProducerStates(
+        place.partition,
+        place.directory,
+        place.producer_settings,
+        snapshots=[each.offset for each in names if each.content is Content.PRODUCER_SNAPSHOT],
+    )
+    start_offset, end_offset = _find_ends(place, segments, findings)
+    epochs.truncate_from_end(end_offset)
+    epochs.truncate_from_start(start_offset)
+    producers.snapshots.remove_strays([*(segment.base_offset for segment in segments), end_offset])
+    rebuild_producers(producers, segments, end=end_offset, now_ms=place.now_ms)
+    # Maps and descriptors are for logs that are used.
+    for segment in segments:
+        segment.abandon()
+    parts = LogParts(
+        segments=segments,
+        producers=producers,
+        epochs=epochs,
+        start_offset=start_offset,
+        end_offset=end_offset,
+        recovery_point=min(place.recovery_point, end_offset),
+    )
+    return Log(place.directory, place.partition, place.settings, parts)
+
+
+def prepare(directory: Path) -> list[FileName]:
+    """Leave only files that are in use, of which the log's own are returned."""
+    names = _names_in(directory)
+    for name, parsed in names.items():
+        is_removed = parsed is not None and parsed.stage is Stage.DELETED
+        if is_removed or name.endswith(files.TEMPORARY):
+            files.remove(directory / name)
+    if any(
+        name is not None and name.stage in (Stage.CLEANED, Stage.SWAP) for name in names.values()
+    ):
+        finish_interrupted_swap(directory)
+        names = _names_in(directory)
+    return [name for name in names.values() if name is not None and name.stage is Stage.IN_USE]
+
+
+def _names_in(directory: Path) -> dict[str, FileName | None]:
+    return {name: file_named(name) for name in files.system.listdir(directory)}
+
+
+def _load_segments(place: LogPlace, in_use: list[FileName]) -> SegmentList:
+    base_offsets = {name.offset for name in in_use if name.content is Content.BATCHES}
+    for name in in_use:
+        if name.content in SEGMENT_CONTENTS and name.offset not in base_offsets:
+            files.remove(place.directory / str(name))
+    shape = shape_of(place.settings)
+    return SegmentList(LogSegment(place.directory, base, shape) for base in base_offsets)
+
+
+def _load_epochs(directory: Path, segments: SegmentList, findings: Findings) -> LeaderEpochs:
+    try:
+        return LeaderEpochs.load(directory)
+    except CheckpointDamaged as damage:
+        findings.note(damage)
+    epochs = LeaderEpochs(directory)
+    for segment in segments:
+        for _, batch in segment.batches():
+            if batch.partition_leader_epoch > epochs.latest_epoch:
+                epochs.assign(batch.partition_leader_epoch, start_offset=batch.base_offset)
+    return epochs
+
+
+def _mend_indexes(
+    segment: LogSegment, segments: SegmentList, place: LogPlace, findings: Findings
+) -> None:
+    """By their shape only: a look inside all indexes would take too long for many partitions."""
+    index, time_index = segment.index.entries, segment.time_index.entries
+    exist = index.was_there and time_index.was_there
+    if not (exist and index.has_whole_entries and time_index.has_whole_entries):
+        findings.note(f"{segment}: an index is missing or damaged, and made anew")
+        segment.rebuild_indexes()
+        segment.seal()
+    if not segment.transaction_index.is_sound(base_offset=segment.base_offset):
+        findings.note(f"{segment}: the transaction index is damaged, and made anew")
+        producers = ProducerStates(place.partition, place.directory, place.producer_settings)
+        rebuild_transaction_index(segment, segments, producers)
+
+
+def _find_ends(place: LogPlace, segments: SegmentList, findings: Findings) -> tuple[int, int]:
+    """The start and the end of the log; makes its first segment if there is none."""
+    if len(segments):
+        end_offset = segments.active.next_offset()
+        if end_offset >= place.start_offset:
+            return max(place.start_offset, segments.first.base_offset), end_offset
+        findings.note(
+            f"{place.directory}: ends at {end_offset}, before its start {place.start_offset}; "
+            "all segments are dropped"
+        )
+        dropped = list(segments)
+        segments.remove(dropped)
+        for segment in dropped:
+            segment.move(Stage.DELETED)
+        remove(dropped)
+    first = LogSegment(place.directory, place.start_offset, shape_of(place.settings))
+    first.create()
+    segments.add(first)
+    return place.start_offset, place.start_offset

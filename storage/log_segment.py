@@ -1,0 +1,331 @@
+"""One .log file and its indexes: a run of a log that is appended to, read, truncated, sealed.
+
+    00000000000000000042.log         batches, back to back; the first may begin after offset 42
+                        .index       offset -> position          offset_index.py
+                        .timeindex   timestamp -> offset         time_index.py
+                        .txnindex    aborted transactions        transaction_index.py
+
+The order of an append: the bytes, then the indexes, then ``size_bytes``.  Nobody reads beyond
+``size_bytes``, so a failed or torn write is as if it had not been tried; the next one overwrites
+it, and recovery cuts it off.  Index entries that point beyond the bytes cannot be: an index that
+cannot be written fails the append before ``size_bytes`` moves.
+
+With ``preallocate`` the .log file is made as long as it may become, and cut to ``size_bytes`` when
+it is sealed or closed.
+
+Files are opened on first use, so that a clean log of a thousand segments costs a thousand names.
+
+Invariant: in an active segment, ``size_bytes`` is the end of the last acknowledged batch.
+Owner: the event loop; ``flush`` may run on a disk thread.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import chain
+from pathlib import Path
+from typing import NamedTuple
+
+from odradek.protocol.file_region import FileRegion
+from odradek.protocol.records.record_set import AnyBatch
+from odradek.storage import batch_scan, files
+from odradek.storage.batch_scan import BatchPlace
+from odradek.storage.offset_index import OffsetIndex, OffsetPosition
+from odradek.storage.open_file import OpenFile
+from odradek.storage.paths import SEGMENT_CONTENTS, Content, Stage, file_path
+from odradek.storage.time_index import TimeIndex, TimestampOffset
+from odradek.storage.transaction_index import TransactionIndex
+
+#: Positions in the index are 32 bits, of which Kafka reads the highest as a sign.
+SEGMENT_BYTES_MAX = 0x7FFFFFFF
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SegmentShape:
+    """How segments are laid out: the part of a topic's settings that they need."""
+
+    index_interval_bytes: int = 4096
+    index_bytes_max: int = 10 * 1024 * 1024
+    preallocated_bytes: int = 0  # 0: grows as it is written
+
+
+# Not a dataclass: a frozen one would take 1 us to make, for every append.
+class Appended(NamedTuple):
+    """What an append adds to a segment, besides its bytes."""
+
+    size_bytes: int
+    last_offset: int
+    max_timestamp: int
+    offset_of_max_timestamp: int
+
+
+class LogSegment:
+    """An append-only file of record batches, searchable by offset and by timestamp."""
+
+    def __init__(
+        self, directory: Path, base_offset: int, shape: SegmentShape, *, stage: Stage = Stage.IN_USE
+    ) -> None:
+        """Open the segment as its files are; see ``create`` for a new one.
+
+        The size is that of the .log file, which is true of one that was closed or recovered.
+        """
+        self.directory = directory
+        self.base_offset = base_offset
+        self.shape = shape
+        self.stage = stage
+        self._file: OpenFile | None = None
+        self.size_bytes = files.size_of(self.path(Content.BATCHES)) or 0
+        index_bytes = shape.index_bytes_max
+        self.index = OffsetIndex(
+            self.path(Content.OFFSET_INDEX), base_offset=base_offset, bytes_max=index_bytes
+        )
+        self.time_index = TimeIndex(
+            self.path(Content.TIME_INDEX), base_offset=base_offset, bytes_max=index_bytes
+        )
+        self.transaction_index = TransactionIndex(self.path(Content.TRANSACTION_INDEX))
+        self._bytes_since_entry = 0
+        self._largest: TimestampOffset | None = None
+        #: When the segment may begin to age: see roll.py.
+        self.first_timestamp: int | None = None
+
+    def path(self, content: Content) -> Path:
+        return file_path(self.directory, self.base_offset, content, self.stage)
+
+    @property
+    def index_paths(self) -> list[Path]:
+        return [self.path(content) for content in SEGMENT_CONTENTS[:-1]]
+
+    @property
+    def file(self) -> OpenFile:
+        if self._file is None:
+            self._file = OpenFile(self.path(Content.BATCHES), writable=True)
+            if self.shape.preallocated_bytes > self.size_bytes:
+                files.system.ftruncate(self._file.descriptor, self.shape.preallocated_bytes)
+        return self._file
+
+    @property
+    def is_open(self) -> bool:
+        return self._file is not None
+
+    @property
+    def largest(self) -> TimestampOffset:
+        """The largest timestamp, and the last offset of the first batch that has it."""
+        if self._largest is None:
+            self._largest = self._largest_by_index()
+        return self._largest
+
+    # Writing
+
+    def create(self) -> None:
+        """Make the files of a new segment: even an empty one says where the log goes on."""
+        files.system.close(files.open_for_writing(self.path(Content.BATCHES)))
+        self.index.entries.seal()
+        self.time_index.entries.seal()
+
+    def append(self, buffers: Sequence[files.Buffer], appended: Appended) -> None:
+        """Append whole batches whose offsets are already assigned."""
+        size_bytes, last_offset, max_timestamp, offset_of_max_timestamp = appended
+        position = self.size_bytes
+        assert self.index.can_hold(last_offset), (self, appended)
+        files.write_at(self.file.descriptor, buffers, position)
+        largest = self.largest
+        if max_timestamp > largest.timestamp:
+            largest = TimestampOffset(max_timestamp, offset_of_max_timestamp)
+        if self._bytes_since_entry > self.shape.index_interval_bytes:
+            self.index.append(offset=last_offset, position=position)
+            self.time_index.append_if_later(timestamp=largest.timestamp, offset=largest.offset)
+            self._bytes_since_entry = 0
+        if position == 0:
+            self.first_timestamp = max_timestamp
+        self._largest = largest
+        self._bytes_since_entry += size_bytes
+        self.size_bytes = position + size_bytes
+
+    def truncate(self, offset: int) -> int:
+        """Remove every batch that holds ``offset`` or a later one; how many bytes went."""
+        place = self.find(offset)
+        self.index.truncate(offset)
+        self.time_index.truncate(offset)
+        self.transaction_index.truncate(offset)
+        removed = 0 if place is None else self.size_bytes - place.position
+        if place is not None:
+            self._cut(place.position)
+        self._bytes_since_entry = 0
+        self._largest = self._largest_by_scan()
+        return removed
+
+    def seal(self) -> None:
+        """No more will be appended: the last entry of the time index is the largest timestamp."""
+        largest = self.largest
+        self.time_index.append_if_later(timestamp=largest.timestamp, offset=largest.offset)
+        self.index.entries.seal()
+        self.time_index.entries.seal()
+        if self.shape.preallocated_bytes:
+            files.truncate(self.path(Content.BATCHES), self.size_bytes)
+
+    def rebuild_indexes(self) -> None:
+        """Both indexes anew from the batches, of which whole ones only are looked at."""
+        self.index.reset()
+        self.time_index.reset()
+        largest, since_entry = self.time_index.last, 0
+        for position, batch in self.batches():
+            if batch.max_timestamp > largest.timestamp:
+                largest = TimestampOffset(batch.max_timestamp, batch.last_offset)
+            if since_entry > self.shape.index_interval_bytes:
+                self.index.append(offset=batch.last_offset, position=position)
+                self.time_index.append_if_later(timestamp=largest.timestamp, offset=largest.offset)
+                since_entry = 0
+            since_entry += batch.size_bytes
+        self._bytes_since_entry = since_entry
+        self._largest = largest
+
+    def recovered(self, *, size_bytes: int, largest: TimestampOffset) -> None:
+        """Recovery has cut the .log file to ``size_bytes`` and written the indexes anew."""
+        self.size_bytes = size_bytes
+        self._largest = largest
+        self.seal()
+
+    def flush(self) -> None:
+        """All that was appended survives a power cut once this returns."""
+        files.sync(self.file.descriptor)
+        self.index.entries.flush()
+        self.time_index.entries.flush()
+        self.transaction_index.flush()
+
+    def close(self) -> None:
+        if self._file is not None:
+            self.seal()
+        self.abandon()
+
+    def abandon(self) -> None:
+        """Let go of the files as they are."""
+        self._file = None
+        self.index.entries.abandon()
+        self.time_index.entries.abandon()
+
+    def _largest_by_scan(self) -> TimestampOffset:
+        """From the last entry of the time index on, as the index lags behind the batches."""
+        largest = self.time_index.last
+        for _, batch in self.batches(start=self.index.lookup(largest.offset).position):
+            if batch.max_timestamp > largest.timestamp:
+                largest = TimestampOffset(batch.max_timestamp, batch.last_offset)
+        return largest
+
+    def _cut(self, position: int) -> None:
+        files.system.ftruncate(self.file.descriptor, position)
+        self.size_bytes = position
+        if position == 0:
+            self.first_timestamp = None
+
+    # Reading
+
+    def find(self, offset: int) -> BatchPlace | None:
+        """The first batch whose last offset is ``offset`` or a later one; None if there is none."""
+        entry = self.index.lookup(offset)
+        # What an index entry leads to is often the very batch, and found by one small read.
+        place = batch_scan.place_at(self.file.descriptor, entry.position, end=self.size_bytes)
+        if place is not None and place.last_offset >= offset and self._is_sound(entry, place):
+            return place
+        for later in self._places_from(entry):
+            if later.last_offset >= offset:
+                return later
+        return None
+
+    def _places_from(self, entry: OffsetPosition) -> Iterator[BatchPlace]:
+        """Where the batches are, from the one that an index entry leads to on.
+
+        An entry that leads nowhere shows that the index is damaged: it is made anew, and the walk
+        starts at the beginning.
+        """
+        places = self.places(start=entry.position)
+        if entry.position == 0:
+            return places
+        first = next(places, None)
+        if first is None or not self._is_sound(entry, first):
+            self.rebuild_indexes()
+            return self.places()
+        return chain((first,), places)
+
+    @staticmethod
+    def _is_sound(entry: OffsetPosition, place: BatchPlace) -> bool:
+        """Whether an entry can have been written for the batch that it leads to."""
+        return entry.position == 0 or place.base_offset <= entry.offset
+
+    def read(
+        self, offset: int, *, max_bytes: int, end_position: int, at_least_one: bool
+    ) -> FileRegion | None:
+        """Lend the bytes from the batch holding ``offset`` on, at most ``max_bytes`` of them.
+
+        ``end_position`` is a position no reader may pass, such as that of the high watermark.  The
+        region may end inside a batch, whose beginning clients discard; with ``at_least_one`` the
+        first batch is whole, however large.  None if the segment ends before ``offset``.
+        """
+        place = self.find(offset)
+        if place is None:
+            return None
+        if at_least_one:
+            max_bytes = max(max_bytes, place.size_bytes)
+        length = max(0, min(max_bytes, end_position - place.position))
+        file = self.file
+        return FileRegion(file.descriptor, place.position, length, keeper=file)
+
+    def places(self, *, start: int = 0) -> Iterator[BatchPlace]:
+        """Where the batches from position ``start`` on are."""
+        return batch_scan.headers(self.file.descriptor, start=start, end=self.size_bytes)
+
+    def batches(self, *, start: int = 0) -> Iterator[tuple[int, AnyBatch]]:
+        """Position and view of each batch; CorruptMessage where there is none."""
+        return batch_scan.batches(self.file.descriptor, start=start, end=self.size_bytes)
+
+    def next_offset(self) -> int:
+        """The offset after the last in the segment; costs a scan from the last index entry on."""
+        last = self.base_offset - 1
+        for place in self._places_from(self.index.last):
+            last = place.last_offset
+        return last + 1
+
+    def _largest_by_index(self) -> TimestampOffset:
+        """The last entry of the time index, which is right in a segment that was sealed.
+
+        Only if it names a batch that has this timestamp; else the index is made anew.
+        """
+        entry = self.time_index.last
+        if self.size_bytes and entry != self._largest_in_batch(entry.offset):
+            self.rebuild_indexes()
+            return self._largest or entry
+        return entry
+
+    def _largest_in_batch(self, offset: int) -> TimestampOffset | None:
+        place = self.find(offset)
+        if place is None:
+            return None
+        _, batch = next(self.batches(start=place.position))
+        return TimestampOffset(batch.max_timestamp, offset)
+
+    # Files
+
+    def move(self, stage: Stage) -> None:
+        """Rename the files, the batches last, as a segment is there if they are."""
+        assert self._file is None or stage is Stage.DELETED, self
+        for content in SEGMENT_CONTENTS:
+            source = self.path(content)
+            if source.exists():
+                files.rename(source, file_path(self.directory, self.base_offset, content, stage))
+        self.stage = stage
+
+    def relocate(self, directory: Path) -> None:
+        """The directory has been renamed.  What is open stays open."""
+        self.directory = directory
+        self.index.entries.path = self.path(Content.OFFSET_INDEX)
+        self.time_index.entries.path = self.path(Content.TIME_INDEX)
+        self.transaction_index.path = self.path(Content.TRANSACTION_INDEX)
+
+    def remove(self) -> None:
+        """Remove the files for good, the batches first, as a segment is there if they are."""
+        self.abandon()
+        for content in reversed(SEGMENT_CONTENTS):
+            files.remove(self.path(content))
+
+    def __repr__(self) -> str:
+        return f"LogSegment({self.path(Content.BATCHES)}, {self.size_bytes} bytes)"

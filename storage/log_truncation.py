@@ -1,0 +1,93 @@
+"""Cutting a log's end: a follower drops what its leader never had.
+
+The order keeps every crash harmless.  Segments go from the last to the first, so that what is left
+is always a prefix of the log; the recovery point is below the cut before anything can be appended
+there again, as it is only ever checkpointed from memory.  Epochs and producers are cut after the
+batches, and the loader cuts them again if they were not.
+
+Owner: the event loop.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from odradek.storage.deletion import set_aside
+from odradek.storage.log_segment import LogSegment
+from odradek.storage.producer_state import ProducerStates
+from odradek.storage.segment_list import SegmentList
+
+if TYPE_CHECKING:
+    from odradek.storage.log import Log
+
+
+def truncate(log: Log, offset: int, *, now_ms: int) -> list[LogSegment]:
+    """Drop every batch that holds ``offset`` or a later one; the segments that wait for removal.
+
+    A batch that begins before ``offset`` and reaches beyond it goes whole: the log then ends where
+    that batch began.
+    """
+    if offset >= log.end_offset:
+        # A leader may have noted its epoch here and never appended.
+        log.epochs.truncate_from_end(log.end_offset)
+        return []
+    if log.segments.first.base_offset > offset:
+        return truncate_fully(log, offset)
+    dropped = [segment for segment in log.segments if segment.base_offset > offset]
+    log.segments.remove(dropped)
+    set_aside(reversed(dropped), log.producers.snapshots)
+    active = log.segments.active
+    first_dropped = active.find(offset)
+    active.truncate(offset)
+    log.end_offset = offset if first_dropped is None else min(offset, first_dropped.base_offset)
+    _cut_ends(log)
+    rebuild_producers(log.producers, log.segments, end=log.end_offset, now_ms=now_ms)
+    log.producers.on_high_watermark(log.high_watermark)
+    return dropped
+
+
+def truncate_fully(
+    log: Log, new_start: int, *, start_offset: int | None = None
+) -> list[LogSegment]:
+    """Drop everything and begin again at ``new_start``; the segments that wait for removal."""
+    dropped = list(log.segments)
+    log.segments.remove(dropped)
+    set_aside(reversed(dropped), log.producers.snapshots)
+    first = LogSegment(log.directory, new_start, log.shape)
+    first.create()
+    log.segments.add(first)
+    log.end_offset = new_start
+    log.start_offset = new_start if start_offset is None else start_offset
+    log.epochs.clear()
+    log.producers.truncate_fully(new_start)
+    _cut_ends(log)
+    return dropped
+
+
+def _cut_ends(log: Log) -> None:
+    log.cuts.append(log.end_offset)
+    log.start_offset = min(log.start_offset, log.end_offset)
+    log.recovery_point = min(log.recovery_point, log.end_offset)
+    log.high_watermark = max(log.start_offset, min(log.high_watermark, log.end_offset))
+    log.epochs.truncate_from_end(log.end_offset)
+
+
+def rebuild_producers(
+    producers: ProducerStates, segments: SegmentList, *, end: int, now_ms: int
+) -> None:
+    """Bring the producers' states to ``end``: from the newest snapshot, then from the batches.
+
+    All batches that are there count, even those before the start of the log: a retry of one is
+    still a retry.
+    """
+    producers.reload(start=min(segments.first.base_offset, end), end=end, now_ms=now_ms)
+    unknown = segments.between(producers.end_offset, end) if producers.end_offset < end else []
+    for segment in unknown:
+        place = segment.find(producers.end_offset)
+        if place is None:
+            continue
+        for _, batch in segment.batches(start=place.position):
+            if batch.last_offset >= end:
+                break
+            producers.replay([batch], end_offset=batch.next_offset)
+    producers.advance(end)

@@ -1,0 +1,68 @@
+"""The four files of a log directory that hold one offset for each partition in it.
+
+    recovery-point-offset-checkpoint    synced up to here: recovery need not look before it
+    replication-offset-checkpoint       the high watermark: replicated up to here
+    log-start-offset-checkpoint         records before it were deleted on request; a partition whose
+                                        start is its first segment's base offset has no line
+    cleaner-offset-checkpoint           compacted up to here
+
+A line is ``topic partition offset``; their order means nothing.  How a file with such lines is
+written and what becomes of a damaged one: see checkpoint.py.
+
+Owner: none; holds no state, any thread.
+"""
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from odradek.protocol.types import TopicPartition
+from odradek.storage import checkpoint
+from odradek.storage.checkpoint import INT32_MAX, INT64_MAX, CheckpointDamaged, number, words
+from odradek.storage.paths import is_legal_topic
+
+
+class OffsetCheckpoint:
+    """One of the files, in any log directory."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def read(self, directory: Path) -> dict[TopicPartition, int]:
+        """Nothing if there is no file; CheckpointDamaged if it makes no sense."""
+        path = directory / self.name
+        entries = checkpoint.read(path, _entry_of)
+        offsets = dict(entries)
+        if len(offsets) < len(entries):
+            raise _repeated(entries, path)
+        return offsets
+
+    def write(self, directory: Path, offsets: Mapping[TopicPartition, int]) -> None:
+        """Durable when it returns.  May run on a disk thread, one write of a file at a time."""
+        lines = [f"{topic} {partition} {offset}" for (topic, partition), offset in offsets.items()]
+        checkpoint.write(directory / self.name, lines)
+
+
+RECOVERY_POINTS = OffsetCheckpoint("recovery-point-offset-checkpoint")
+HIGH_WATERMARKS = OffsetCheckpoint("replication-offset-checkpoint")
+LOG_START_OFFSETS = OffsetCheckpoint("log-start-offset-checkpoint")
+CLEANER_OFFSETS = OffsetCheckpoint("cleaner-offset-checkpoint")
+
+
+def _entry_of(line: bytes) -> tuple[TopicPartition, int]:
+    topic, partition, offset = words(line, count=3)
+    name = topic.decode("ascii", errors="backslashreplace")
+    if not is_legal_topic(name):
+        raise ValueError(f"no topic has the name {name!r}")
+    return (
+        TopicPartition(name, number(partition, most=INT32_MAX)),
+        number(offset, most=INT64_MAX),
+    )
+
+
+def _repeated(entries: list[tuple[TopicPartition, int]], path: Path) -> CheckpointDamaged:
+    seen = set()
+    for line, (partition, _) in enumerate(entries, start=3):
+        if partition in seen:
+            return CheckpointDamaged(path, line=line, why=f"{partition} has a second line")
+        seen.add(partition)
+    raise AssertionError("no partition has two lines")

@@ -1,0 +1,54 @@
+"""The file ``partition.metadata`` of a log: which topic's log is it?
+
+    version: 0
+    topic_id: <22 characters of base64url>
+
+A topic that is deleted and made again has the same name and another id, so a log left behind by the
+first is told from one of the second.  The second line has no end.  Whatever later versions add is
+left unread, as Kafka leaves it, so that a directory survives a downgrade.
+
+Owner: none; holds no state, any thread.
+"""
+
+import re
+from pathlib import Path
+
+from odradek.protocol.errors import InconsistentTopicId
+from odradek.protocol.types import ZERO_UUID, Uuid
+from odradek.storage import files
+from odradek.storage.checkpoint import CheckpointDamaged
+
+FILE_NAME = "partition.metadata"
+
+_VERSION = re.compile(rb"version:\s+[0-9]{1,10}")
+_TOPIC_ID = re.compile(rb"topic_id:\s+([A-Za-z0-9_-]{22})")
+
+
+def read(directory: Path) -> Uuid | None:
+    """The topic's id; None if there is no file, as for topics older than ids."""
+    path = directory / FILE_NAME
+    content = files.read(path)
+    if content is None:
+        return None
+    lines = content.splitlines()
+    if len(lines) < 2:
+        raise CheckpointDamaged(path, line=len(lines), why="the file is cut short")
+    if not _VERSION.fullmatch(lines[0]):
+        raise CheckpointDamaged(path, line=1, why=f"not a version: {lines[0]!r}")
+    match = _TOPIC_ID.fullmatch(lines[1])
+    topic_id = Uuid.parse(match[1].decode()) if match else ZERO_UUID
+    # The last character has bits to spare, which no writer sets.
+    if match is None or topic_id == ZERO_UUID or str(topic_id).encode() != match[1]:
+        raise CheckpointDamaged(path, line=2, why=f"not a topic's id: {lines[1]!r}")
+    return topic_id
+
+
+def write(directory: Path, topic_id: Uuid, *, is_synced: bool = True) -> None:
+    """A log never changes its topic.  If synced, durable when it returns; else maybe torn."""
+    assert topic_id != ZERO_UUID
+    found = read(directory)
+    if found is not None and found != topic_id:
+        raise InconsistentTopicId(f"{directory} is a log of topic id {found}, not of {topic_id}")
+    if found is None:
+        write_file = files.replace if is_synced else files.write_unsynced
+        write_file(directory / FILE_NAME, f"version: 0\ntopic_id: {topic_id}".encode())

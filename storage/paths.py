@@ -1,0 +1,152 @@
+"""The names of a partition's directory and of the files in it, made and read.
+
+    TOPIC-PARTITION                         a partition's log
+    TOPIC-PARTITION.UNIQUE-delete           waits to be removed
+    TOPIC-PARTITION.UNIQUE-future           its copy on the way to another log directory
+    TOPIC-PARTITION.UNIQUE-stray            belongs to no topic that the controller knows
+
+    00000000000000000042.log                a segment whose base offset is 42
+                        .index .timeindex .txnindex
+                        .snapshot           the producers' state before offset 42
+                        ... .deleted        waits to be removed
+                        ... .cleaned        compaction is writing it
+                        ... .swap           compaction has written it; it takes its segment's place
+
+UNIQUE is 32 hexadecimal digits.  File systems end names at 255 bytes, and topics may have 249: a
+topic is cut short in a name that only waits for removal, but not in a ``-future`` name, which must
+tell its topic after a restart; such a topic cannot move between log directories (KAFKA-4893).
+
+Owner: none; immutable, any thread.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from enum import Enum
+from pathlib import Path
+from uuid import uuid4
+
+from odradek.protocol.errors import InvalidTopic
+from odradek.protocol.types import TopicPartition
+
+NAME_BYTES_MAX = 255
+PARTITION_MAX = 2**31 - 1
+OFFSET_MAX = 2**63 - 1
+
+_TOPIC = r"[a-zA-Z0-9._-]{1,249}"
+_LEGAL_TOPIC = re.compile(_TOPIC)
+
+
+def is_legal_topic(name: str) -> bool:
+    """Whether a topic may have this name; it then fits into a directory's."""
+    return _LEGAL_TOPIC.fullmatch(name) is not None and name not in (".", "..")
+
+
+class Purpose(Enum):
+    """What a partition's directory is there for; its value ends the name."""
+
+    LOG = ""
+    DELETE = "-delete"
+    FUTURE = "-future"
+    STRAY = "-stray"
+
+
+@dataclass(frozen=True, slots=True)
+class DirectoryName:
+    """The name of a partition's directory.  A removed one's topic may be cut short."""
+
+    partition: TopicPartition
+    purpose: Purpose = Purpose.LOG
+    unique: str = ""
+
+    def __str__(self) -> str:
+        assert bool(self.unique) == (self.purpose is not Purpose.LOG), self.purpose
+        topic, partition = self.partition
+        if self.purpose is Purpose.LOG:
+            return f"{topic}-{partition}"
+        ending = f"-{partition}.{self.unique}{self.purpose.value}"
+        room = NAME_BYTES_MAX - len(ending)
+        if len(topic) > room and self.purpose is Purpose.FUTURE:
+            raise InvalidTopic(
+                f"{topic}: a topic of more than {room} characters cannot move between directories"
+            )
+        return topic[:room] + ending
+
+
+def new_directory_name(partition: TopicPartition, purpose: Purpose) -> DirectoryName:
+    """One that no other directory has."""
+    return DirectoryName(partition, purpose, "" if purpose is Purpose.LOG else uuid4().hex)
+
+
+_DIRECTORY = re.compile(
+    rf"(?P<topic>{_TOPIC})-(?P<partition>0|[1-9][0-9]{{0,9}})"
+    r"(?:\.(?P<unique>[0-9a-f]{32})(?P<purpose>-delete|-future|-stray))?"
+)
+
+
+def directory_named(name: str) -> DirectoryName | None:
+    """None for a name that no partition's directory has."""
+    match = _DIRECTORY.fullmatch(name)
+    if match is None or int(match["partition"]) > PARTITION_MAX:
+        return None
+    partition = TopicPartition(match["topic"], int(match["partition"]))
+    return DirectoryName(partition, Purpose(match["purpose"] or ""), match["unique"] or "")
+
+
+class Content(Enum):
+    """What a file of a log holds; its value is the first ending of the name."""
+
+    BATCHES = ".log"
+    OFFSET_INDEX = ".index"
+    TIME_INDEX = ".timeindex"
+    TRANSACTION_INDEX = ".txnindex"
+    PRODUCER_SNAPSHOT = ".snapshot"
+
+
+#: The files of a segment, the batches last: a segment is there if they are.
+SEGMENT_CONTENTS = (
+    Content.OFFSET_INDEX,
+    Content.TIME_INDEX,
+    Content.TRANSACTION_INDEX,
+    Content.BATCHES,
+)
+
+
+class Stage(Enum):
+    """Where a file is between being made and being removed; its value is the last ending."""
+
+    IN_USE = ""
+    DELETED = ".deleted"
+    CLEANED = ".cleaned"
+    SWAP = ".swap"
+
+
+@dataclass(frozen=True, slots=True)
+class FileName:
+    """The name of a segment's file or of a producer snapshot."""
+
+    offset: int
+    content: Content
+    stage: Stage = Stage.IN_USE
+
+    def __str__(self) -> str:
+        return f"{self.offset:020}{self.content.value}{self.stage.value}"
+
+
+_FILE = re.compile(
+    r"(?P<offset>[0-9]{20})(?P<content>\.log|\.index|\.timeindex|\.txnindex|\.snapshot)"
+    r"(?P<stage>\.deleted|\.cleaned|\.swap|)"
+)
+
+
+def file_named(name: str) -> FileName | None:
+    """None for a name that no file of a segment and no snapshot has."""
+    match = _FILE.fullmatch(name)
+    if match is None or int(match["offset"]) > OFFSET_MAX:
+        return None
+    return FileName(int(match["offset"]), Content(match["content"]), Stage(match["stage"]))
+
+
+def file_path(directory: Path, offset: int, content: Content, stage: Stage = Stage.IN_USE) -> Path:
+    return directory / f"{offset:020}{content.value}{stage.value}"

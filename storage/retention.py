@@ -1,0 +1,103 @@
+"""Which segments are too old, too many, or before the start of the log?
+
+Whole segments go, from the first on, and none that the high watermark has not passed, so that the
+start of a log never overtakes it.  If all of them go, the active one is sealed first and an empty
+one takes its place.
+
+    by start   everything in it lies before the start of the log; whatever the policy is
+    by size    without it, the log is still as large as ``retention.bytes``
+    by time    its largest timestamp is older than ``retention.ms``; where records have no
+               timestamps, the time when its file was last written counts
+
+Owner: the event loop.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+from odradek.storage import files
+from odradek.storage.deletion import set_aside
+from odradek.storage.log import Log
+from odradek.storage.log_segment import LogSegment
+from odradek.storage.paths import Content
+from odradek.storage.time_index import NO_TIMESTAMP
+
+
+def apply_retention(log: Log, *, now_ms: int) -> list[LogSegment]:
+    """Take what need not be kept out of the log; the segments that wait for removal."""
+    removed = _drop(log, list(_leading(log, _is_before_start(log))), now_ms)
+    if log.settings.deletes_old_segments:
+        removed += _drop(log, list(_leading(log, _is_over_size(log))), now_ms)
+        removed += _drop(log, list(_leading(log, _is_expired(log, now_ms))), now_ms)
+    return removed
+
+
+Condition = Callable[[LogSegment, LogSegment | None], bool]
+
+
+def _leading(log: Log, condition: Condition) -> Iterator[LogSegment]:
+    """The segments from the first on that may go and of which the condition holds."""
+    for segment in log.segments:
+        following = log.segments.after(segment)
+        if following is None and segment.size_bytes == 0:
+            return
+        end = log.end_offset if following is None else following.base_offset
+        if end > log.high_watermark or not condition(segment, following):
+            return
+        yield segment
+
+
+def _is_before_start(log: Log) -> Condition:
+    def condition(segment: LogSegment, following: LogSegment | None) -> bool:
+        return following is not None and following.base_offset <= log.start_offset
+
+    return condition
+
+
+def _is_over_size(log: Log) -> Condition:
+    limit = log.settings.retention_bytes
+    excess = log.size_bytes - limit
+
+    def condition(segment: LogSegment, following: LogSegment | None) -> bool:
+        nonlocal excess
+        if limit < 0 or excess < segment.size_bytes:
+            return False
+        excess -= segment.size_bytes
+        return True
+
+    return condition
+
+
+def _is_expired(log: Log, now_ms: int) -> Condition:
+    limit = log.settings.retention_ms
+
+    def condition(segment: LogSegment, following: LogSegment | None) -> bool:
+        return limit >= 0 and now_ms - youngest_ms(segment) > limit
+
+    return condition
+
+
+def youngest_ms(segment: LogSegment) -> int:
+    """The largest timestamp in the segment, or when it was last written if there is none."""
+    largest = segment.largest.timestamp
+    if largest > NO_TIMESTAMP:
+        return largest
+    return segment.path(Content.BATCHES).stat().st_mtime_ns // 1_000_000
+
+
+def _drop(log: Log, segments: list[LogSegment], now_ms: int) -> list[LogSegment]:
+    if not segments:
+        return []
+    if segments[-1] is log.segments.active:
+        log.roll(now_ms=now_ms)
+        # The new segment's name is all that will tell where the log goes on: it must not be lost
+        # while the removal of the others is kept.
+        files.sync_directory(log.directory)
+    following = log.segments.after(segments[-1])
+    assert following is not None, log
+    # First the start, then the files: a crash in between leaves segments before the start.
+    log.advance_start(following.base_offset)
+    log.segments.remove(segments)
+    set_aside(segments, log.producers.snapshots)
+    return segments

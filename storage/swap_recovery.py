@@ -1,0 +1,104 @@
+"""What becomes of a compaction that a crash interrupted?
+
+By the files that ``cleaner_swap`` leaves behind at each of its steps:
+
+    .cleaned                  its writing, or the first renames, were not finished: it is removed,
+                              and before it every ``.swap`` file from its base offset on, which are
+                              parts of the same segment
+    .log.swap                 the new segment is whole.  The old ones that it replaces are removed,
+                              if they still are there, and it takes their place
+    .index.swap and others,   the batches are in place: their indexes follow.  Without any batches
+    but no .log.swap          they are of no use, and are removed
+
+An old segment is replaced if its base offset is that of the new one, or lies within its offsets.
+Each step is synced before the next, so that a second crash leads here again.  Kafka reads these
+names in the same way, and this reads what Kafka leaves behind.
+
+Owner: whoever opens the log; nobody else has it open.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+
+from odradek.storage import batch_scan, files
+from odradek.storage.open_file import OpenFile
+from odradek.storage.paths import (
+    SEGMENT_CONTENTS,
+    Content,
+    FileName,
+    Stage,
+    file_named,
+    file_path,
+)
+
+
+def finish_interrupted_swap(directory: Path) -> list[str]:
+    """Leave no ``.cleaned`` or ``.swap`` file; the names of the files that were, if any were."""
+    found = [name for name in map(file_named, files.system.listdir(directory)) if name is not None]
+    cleaned = [name for name in found if name.stage is Stage.CLEANED]
+    swapped = [name for name in found if name.stage is Stage.SWAP]
+    if not cleaned and not swapped:
+        return []
+    first_cleaned = min((name.offset for name in cleaned), default=None)
+    whole = [name for name in swapped if first_cleaned is None or name.offset < first_cleaned]
+    _remove(directory, [name for name in swapped if name not in whole])
+    _remove(directory, cleaned)
+    _put_batches_in_place(directory, [name for name in whole if name.content is Content.BATCHES])
+    _put_indexes_in_place(directory, [name for name in whole if name.content in _INDEXES])
+    _remove(directory, [name for name in whole if name.content not in SEGMENT_CONTENTS])
+    return sorted(map(str, [*cleaned, *swapped]))
+
+
+_INDEXES = [content for content in SEGMENT_CONTENTS if content is not Content.BATCHES]
+
+
+def _put_batches_in_place(directory: Path, batches: Iterable[FileName]) -> None:
+    for name in batches:
+        end_offset = _end_offset(directory / str(name), name.offset)
+        _remove(directory, _in_use(directory, start=name.offset, end=end_offset))
+        _put_in_place(directory, [name])
+
+
+def _put_indexes_in_place(directory: Path, indexes: list[FileName]) -> None:
+    has_batches = [
+        name for name in indexes if file_path(directory, name.offset, Content.BATCHES).exists()
+    ]
+    _remove(directory, [name for name in indexes if name not in has_batches])
+    _put_in_place(directory, has_batches)
+
+
+def _end_offset(path: Path, base_offset: int) -> int:
+    """The offset after the last; at least one belongs to a segment, even if it is empty."""
+    file = OpenFile(path, writable=False)
+    end = base_offset + 1
+    for place in batch_scan.headers(file.descriptor, start=0, end=path.stat().st_size):
+        end = place.last_offset + 1
+    return end
+
+
+def _in_use(directory: Path, *, start: int, end: int) -> list[FileName]:
+    """The files of the segments whose base offsets are from ``start`` to before ``end``."""
+    found = [name for name in map(file_named, files.system.listdir(directory)) if name is not None]
+    return [
+        name
+        for name in found
+        if name.stage is Stage.IN_USE
+        and name.content in SEGMENT_CONTENTS
+        and start <= name.offset < end
+    ]
+
+
+def _remove(directory: Path, names: list[FileName]) -> None:
+    for name in names:
+        files.remove(directory / str(name))
+    if names:
+        files.sync_directory(directory)
+
+
+def _put_in_place(directory: Path, names: list[FileName]) -> None:
+    for name in names:
+        files.rename(directory / str(name), file_path(directory, name.offset, name.content))
+    if names:
+        files.sync_directory(directory)

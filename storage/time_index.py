@@ -1,0 +1,94 @@
+"""The .timeindex file of a segment: from which offset on can a record be as young as T?
+
+The file is an array of 12-byte entries, big-endian, timestamps strictly ascending:
+
+    timestamp        int64    the largest up to this point of the segment
+    relative offset  uint32   of the batch that has it, minus the base offset of the segment
+
+An entry says: everything before that offset is older than, or as old as, the timestamp.  Entries
+are added together with those of the offset index, when the largest timestamp has grown, and once
+more when the segment is sealed, so that the last entry of a sealed segment holds its largest
+timestamp.
+
+Owner: the event loop.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from struct import Struct
+from typing import NamedTuple
+
+from odradek.storage.mapped_entries import MappedEntries
+
+ENTRY = Struct(">qI")
+NO_TIMESTAMP = -1
+
+
+class TimestampOffset(NamedTuple):
+    timestamp: int
+    offset: int
+
+
+class TimeIndex:
+    """A sparse map from timestamp to offset."""
+
+    def __init__(self, path: Path, *, base_offset: int, bytes_max: int) -> None:
+        self.base_offset = base_offset
+        self.entries = MappedEntries(path, ENTRY, bytes_max=bytes_max)
+        self._largest: int | None = None  # None: not looked up yet
+
+    @property
+    def is_full(self) -> bool:
+        """One entry is kept free for sealing the segment."""
+        return self.entries.count + 1 >= self.entries.capacity
+
+    @property
+    def last(self) -> TimestampOffset:
+        """The last entry, or one without a timestamp at the segment's base."""
+        count = self.entries.count
+        return self.entry(count - 1) if count else TimestampOffset(NO_TIMESTAMP, self.base_offset)
+
+    def append_if_later(self, *, timestamp: int, offset: int) -> None:
+        """Add an entry if the timestamp exceeds all before; the last free one is for sealing."""
+        if self._largest is None:
+            self._largest = self.last.timestamp
+        if timestamp > self._largest and not self.entries.is_full:
+            self.entries.append(timestamp, offset - self.base_offset)
+            self._largest = timestamp
+
+    def lookup(self, timestamp: int) -> TimestampOffset:
+        """The last entry at or before ``timestamp``, or the start of the segment."""
+        count = self.entries.count_up_to(timestamp)
+        return self.entry(count - 1) if count else TimestampOffset(NO_TIMESTAMP, self.base_offset)
+
+    def entry(self, slot: int) -> TimestampOffset:
+        timestamp, relative_offset = self.entries[slot]
+        return TimestampOffset(timestamp, self.base_offset + relative_offset)
+
+    def truncate(self, offset: int) -> None:
+        """Forget every entry at or after ``offset``."""
+        low, high = 0, self.entries.count
+        while low < high:
+            middle = (low + high) // 2
+            if self.entry(middle).offset < offset:
+                low = middle + 1
+            else:
+                high = middle
+        self.entries.truncate(low)
+        self._largest = None
+
+    def reset(self) -> None:
+        """Forget every entry, whatever state the file is in."""
+        self.entries.reset()
+        self._largest = None
+
+    def is_sound(self) -> bool:
+        """Whether the ends of the file make sense."""
+        if not self.entries.has_whole_entries:
+            return False
+        count = self.entries.count
+        if count == 0:
+            return True
+        first, last = self.entry(0), self.entry(count - 1)
+        return first.offset <= last.offset and (count == 1 or first.timestamp < last.timestamp)

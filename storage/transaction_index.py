@@ -1,0 +1,117 @@
+"""The .txnindex file of a segment: which transactions that ended here were aborted?
+
+The file is an array of 34-byte entries, big-endian, last offsets ascending:
+
+    version             int16   0
+    producer id         int64
+    first offset        int64   of the transaction, perhaps in an earlier segment
+    last offset         int64   of its abort marker, which lies in this segment
+    last stable offset  int64   of the log once the marker was written
+
+A fetch at read_committed is told of every aborted transaction that overlaps what it returns.  The
+last stable offset tells how far to look: an entry whose last stable offset lies at or beyond the
+end of the range is followed by none that could still reach into it.
+
+The file is made with its first entry, so most segments have none.  Its entries are read once.
+
+Owner: the event loop; ``flush`` may run on a disk thread.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from struct import Struct
+from typing import NamedTuple
+
+from odradek.storage import files
+
+ENTRY = Struct(">hqqqq")
+VERSION = 0
+
+
+class AbortedTransaction(NamedTuple):
+    producer_id: int
+    first_offset: int
+    last_offset: int
+    last_stable_offset: int
+
+
+class Overlapping(NamedTuple):
+    """The aborted transactions that reach into a range; ``is_complete`` if no later one can."""
+
+    transactions: list[AbortedTransaction]
+    is_complete: bool
+
+
+class TransactionIndex:
+    """The aborted transactions of a segment, in the order of their markers."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._entries: list[AbortedTransaction] | None = None if path.exists() else []
+
+    def append(self, aborted: AbortedTransaction) -> None:
+        entries = self.entries
+        assert not entries or aborted.last_offset > entries[-1].last_offset, (self.path, aborted)
+        descriptor = files.open_for_writing(self.path)
+        try:
+            files.write_at(descriptor, [ENTRY.pack(VERSION, *aborted)], len(entries) * ENTRY.size)
+        finally:
+            files.system.close(descriptor)
+        entries.append(aborted)
+
+    @property
+    def entries(self) -> list[AbortedTransaction]:
+        if self._entries is None:
+            self._entries = list(_read(self.path))
+        return self._entries
+
+    def overlapping(self, *, start: int, end: int) -> Overlapping:
+        """Those that reach into the offsets from ``start`` to before ``end``."""
+        found = []
+        for aborted in self.entries:
+            if aborted.last_offset >= start and aborted.first_offset < end:
+                found.append(aborted)
+            if aborted.last_stable_offset >= end:
+                return Overlapping(found, is_complete=True)
+        return Overlapping(found, is_complete=False)
+
+    def truncate(self, offset: int) -> None:
+        """Forget every transaction that ended at or after ``offset``."""
+        kept = [aborted for aborted in self.entries if aborted.last_offset < offset]
+        if len(kept) < len(self.entries):
+            files.truncate(self.path, len(kept) * ENTRY.size)
+            self._entries = kept
+
+    def reset(self) -> None:
+        """Forget every transaction, whatever state the file is in."""
+        files.remove(self.path)
+        self._entries = []
+
+    def is_sound(self, *, base_offset: int) -> bool:
+        """Whether the file has whole entries that make sense for a segment from there on."""
+        if self._entries == []:
+            return True
+        if self.path.stat().st_size % ENTRY.size != 0:
+            return False
+        previous = base_offset - 1
+        for version, *fields in ENTRY.iter_unpack(self.path.read_bytes()):
+            _, first_offset, last_offset, last_stable_offset = fields
+            if version != VERSION or not previous < last_offset or first_offset > last_offset:
+                return False
+            if not 0 <= last_stable_offset <= last_offset + 1:
+                return False
+            previous = last_offset
+        return True
+
+    def flush(self) -> None:
+        if self.path.exists():
+            files.sync_path(self.path)
+
+
+def _read(path: Path) -> Iterator[AbortedTransaction]:
+    stored = path.read_bytes()
+    whole = len(stored) - len(stored) % ENTRY.size
+    for _, *fields in ENTRY.iter_unpack(stored[:whole]):
+        yield AbortedTransaction(*fields)

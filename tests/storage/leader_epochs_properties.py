@@ -1,0 +1,113 @@
+"""Leader epochs against a log that is a plain list of epochs, whatever happens to it."""
+
+import tempfile
+from pathlib import Path
+
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
+
+from odradek.storage.leader_epochs import UNKNOWN_END, EpochEnd, LeaderEpochs
+from tests.support.power_cut import PowerCut
+
+offsets = st.integers(0, 60)
+
+
+class LeaderEpochsAgainstALog(RuleBasedStateMachine):
+    """``log`` has the epoch of every record, the first of which has the offset ``start``.
+
+    A power cut loses what was not flushed; recovery walks the records from the recovery point on.
+    """
+
+    def __init__(self):
+        super().__init__()
+        self._directory = tempfile.TemporaryDirectory()
+        self.disk = PowerCut(Path(self._directory.name), seed=0).__enter__()
+        self.epochs = LeaderEpochs(self.disk.root)
+        self.start = 0
+        self.log = []
+        self.recovery_point = 0
+
+    def teardown(self):
+        self.disk.__exit__(None, None, None)
+        self._directory.cleanup()
+
+    @property
+    def end(self):
+        return self.start + len(self.log)
+
+    @rule(newer=st.integers(0, 3), count=st.integers(1, 8))
+    def append(self, newer, count):
+        epoch = max(self.epochs.latest_epoch, 0) + newer
+        self.epochs.assign(epoch, start_offset=self.end)
+        self.log += [epoch] * count
+
+    @rule(offset=offsets)
+    def truncate_end(self, offset):
+        kept = min(max(offset, self.start), self.end)
+        del self.log[kept - self.start :]
+        self.recovery_point = min(self.recovery_point, kept)
+        self.epochs.truncate_from_end(kept)
+
+    @rule(offset=offsets)
+    def truncate_start(self, offset):
+        moved = min(max(offset, self.start), self.end)
+        del self.log[: moved - self.start]
+        self.start = moved
+        self.recovery_point = max(self.recovery_point, moved)
+        self.epochs.truncate_from_start(moved)
+
+    @rule(offset=offsets)
+    def start_anew(self, offset):
+        self.log, self.start, self.recovery_point = [], offset, offset
+        self.epochs.clear()
+
+    @rule()
+    def flush(self):
+        self.epochs.flush()
+        self.recovery_point = self.end
+        assert self.epochs.is_flushed
+
+    @rule()
+    def crash_and_recover(self):
+        expected = self.epochs.entries
+        self.disk.cut()
+        self.epochs = LeaderEpochs.load(self.epochs.directory)
+        self.epochs.truncate_from_start(self.start)
+        self.epochs.truncate_from_end(self.recovery_point)
+        for offset in range(self.recovery_point, self.end):
+            epoch = self.log[offset - self.start]
+            if epoch > self.epochs.latest_epoch:
+                self.epochs.assign(epoch, start_offset=offset)
+        self.epochs.truncate_from_end(self.end)
+        assert self.epochs.entries == tuple(e for e in expected if e.start_offset < self.end)
+
+    @invariant()
+    def ascends(self):
+        entries = self.epochs.entries
+        assert list(entries) == sorted(entries)
+        assert len({entry.epoch for entry in entries}) == len(entries)
+        assert len({entry.start_offset for entry in entries}) == len(entries)
+
+    @invariant()
+    def tells_every_records_epoch(self):
+        for offset, epoch in enumerate(self.log, start=self.start):
+            assert self.epochs.epoch_of(offset) == epoch
+
+    @invariant()
+    def tells_where_every_epoch_ends(self):
+        known = sorted(set(self.log))
+        if not known or known[-1] != self.epochs.latest_epoch:
+            return  # the last epoch has no record yet, or none any more
+        for asked in range(-1, known[-1] + 3):
+            answer = self.epochs.end_offset_for(asked, log_end_offset=self.end)
+            assert answer == self.end_of(asked, known)
+
+    def end_of(self, asked, known):
+        if asked < 0 or asked > known[-1]:
+            return UNKNOWN_END
+        later = [at for at, epoch in enumerate(self.log, start=self.start) if epoch > asked]
+        end = later[0] if later else self.end
+        return EpochEnd(max((epoch for epoch in known if epoch <= asked), default=asked), end)
+
+
+TestLeaderEpochs = LeaderEpochsAgainstALog.TestCase

@@ -1,0 +1,95 @@
+"""The text checkpoint format: what is written, what is read, what is refused and where."""
+
+import pickle
+from pathlib import Path
+
+import pytest
+
+from odradek.protocol.error_codes import ErrorCode
+from odradek.storage import checkpoint
+from odradek.storage.checkpoint import CheckpointDamaged, number, words
+
+PATH = Path("logs/a-checkpoint")
+
+
+def read_line(line):
+    name, value = words(line, count=2)
+    return name.decode(), number(value, most=1000)
+
+
+def decoded(content):
+    return checkpoint.decode(content, read_line, path=PATH)
+
+
+def test_a_file_is_a_version_a_count_and_a_line_for_each_entry(tmp_path):
+    checkpoint.write(tmp_path / "file", ["a 1", "b 20"])
+    assert (tmp_path / "file").read_bytes() == b"0\n2\na 1\nb 20\n"
+    assert checkpoint.read(tmp_path / "file", read_line) == [("a", 1), ("b", 20)]
+
+
+def test_no_entries_are_two_lines(tmp_path):
+    checkpoint.write(tmp_path / "file", [])
+    assert (tmp_path / "file").read_bytes() == b"0\n0\n"
+    assert checkpoint.read(tmp_path / "file", read_line) == []
+
+
+def test_a_missing_file_has_no_entries(tmp_path):
+    assert checkpoint.read(tmp_path / "none", read_line) == []
+
+
+def test_a_file_that_was_made_and_never_filled_has_no_entries(tmp_path):
+    (tmp_path / "file").touch()
+    assert checkpoint.read(tmp_path / "file", read_line) == []
+
+
+@pytest.mark.parametrize(
+    ("content", "line", "why"),
+    [
+        (b"0", 1, "cut short"),
+        (b"0\n", 2, "cut short"),
+        (b"0\r\n0\r\n", 1, "not a number"),
+        (b"0\n1\na 1", 3, "cut short"),
+        (b"0\n2\na 1\n", 2, "2 entries are announced and 1 are there"),
+        (b"0\n1\na 1\nb 2\n", 2, "1 entries are announced and 2 are there"),
+        (b"1\n1\na 1\n", 1, "version 1 is unknown"),
+        (b"x\n1\na 1\n", 1, "not a number: 'x'"),
+        (b"0 0\n1\na 1\n", 1, "not a number: '0 0'"),
+        (b" 0\n1\na 1\n", 1, "not a number"),
+        (b"0\n01\na 1\n", 2, "not a number: '01'"),
+        (b"0\n1\na  1\n", 3, "3 words instead of 2"),
+        (b"0\n1\na\t1\n", 3, "1 words instead of 2"),
+        (b"0\n1\na 1 \n", 3, "3 words instead of 2"),
+        (b"0\n-1\n", 2, "not a number: '-1'"),
+        (b"0\n4294967296\na 1\n", 2, "more than 2147483647"),
+        (b"0\n2\na 1\nb\n", 4, "1 words instead of 2"),
+        (b"0\n2\na 1\n\n", 4, "1 words instead of 2"),
+        (b"0\n1\na 1_0\n", 3, "not a number: '1_0'"),
+        (b"0\n1\na +1\n", 3, "not a number"),
+        (b"0\n1\na \xd9\xa1\n", 3, "not a number"),
+        (b"0\n1\na 1001\n", 3, "more than 1000"),
+        (b"0\n1\na " + b"9" * 5000 + b"\n", 3, "more than 1000"),
+        (bytes(100), 1, "cut short"),
+        (b"0\n1\na 1\n" + bytes(100), 4, "cut short"),
+    ],
+)
+def test_damage_is_reported_with_its_place(content, line, why):
+    with pytest.raises(CheckpointDamaged, match=why) as caught:
+        decoded(content)
+    assert caught.value.path == PATH
+    assert caught.value.line == line
+    assert str(caught.value).startswith(f"{PATH}:{line}: ")
+
+
+def test_the_report_survives_pickling_and_is_a_storage_error():
+    damaged = CheckpointDamaged(PATH, line=3, why="because")
+    copy = pickle.loads(pickle.dumps(damaged))
+    assert (copy.path, copy.line, copy.why) == (PATH, 3, "because")
+    assert str(copy) == str(damaged)
+    assert copy.error is ErrorCode.KAFKA_STORAGE_ERROR
+
+
+def test_every_cut_of_a_file_is_noticed():
+    content = b"0\n3\na 1\nbc 23\nd 456\n"
+    for end in range(1, len(content)):
+        with pytest.raises(CheckpointDamaged):
+            decoded(content[:end])

@@ -1,0 +1,61 @@
+"""Whatever is in a file, the dump tells it or calls it damage: it never fails."""
+
+import os
+from contextlib import contextmanager
+from pathlib import Path
+from random import Random
+
+import pytest
+
+from tests.support.dumps import dumped, printed
+from tests.support.mutation import mutated
+from tests.support.recorded_directories import LEFT, RecordedDirectory
+from tests.support.recorded_segments import SEGMENTS
+
+ROUNDS = int(os.environ.get("ODRADEK_FUZZ_DUMPS", "150"))
+SEED = int(os.environ.get("ODRADEK_FUZZ_SEED", "1"))
+
+
+@pytest.fixture(scope="module")
+def recorded(tmp_path_factory):
+    """Files of every kind that Kafka wrote, in their directories."""
+    directory = tmp_path_factory.mktemp("recorded")
+    RecordedDirectory.unpack("transactions-stopped", directory)
+    return [path for path in sorted((directory / LEFT).rglob("*")) if path.is_file()]
+
+
+@pytest.mark.parametrize("ending", ["", ".log", ".index", ".timeindex", ".txnindex", ".snapshot"])
+def test_any_damage_to_a_file_is_survived(recorded, ending):
+    choice = Random(f"{SEED} {ending}")
+    candidates = [path for path in recorded if path.suffix == ending or not ending]
+    for _ in range(ROUNDS):
+        path = choice.choice(candidates)
+        with damaged(path, choice, candidates):
+            survive(path)
+
+
+@pytest.mark.parametrize("name", ["java-mixed-magic", "java-lz4", "java-magic-0-lz4", "java-zstd"])
+def test_any_damage_to_a_segment_of_any_format_is_survived(tmp_path, name):
+    choice = Random(f"{SEED} {name}")
+    path = tmp_path / f"{name}.log"
+    content = (SEGMENTS / path.name).read_bytes()
+    for _ in range(ROUNDS):
+        path.write_bytes(mutated(content, content, choice))
+        survive(path)
+
+
+@contextmanager
+def damaged(path, choice, others):
+    """While it lasts, the file is not what it was."""
+    content = path.read_bytes()
+    path.write_bytes(mutated(content, choice.choice(others).read_bytes(), choice))
+    yield
+    path.write_bytes(content)
+
+
+def survive(path: Path) -> None:
+    beside = sorted(path.parent.glob(f"{path.stem}.*")) if path.stem.isdigit() else [path]
+    facts = dumped("--verify", "--records", *beside)
+    told = printed("--records", *beside)
+    assert "Traceback" not in told.complaints
+    assert facts.exit_code in (0, 1)

@@ -1,0 +1,94 @@
+"""Where a search for an offset begins."""
+
+import pytest
+
+from odradek.storage.offset_index import OffsetIndex, OffsetPosition
+
+BASE = 1000
+
+
+@pytest.fixture
+def index(tmp_path):
+    return OffsetIndex(tmp_path / "00000000000000001000.index", base_offset=BASE, bytes_max=1024)
+
+
+def filled(index, *entries):
+    for offset, position in entries:
+        index.append(offset=offset, position=position)
+    return index
+
+
+def test_an_empty_index_leads_to_the_start_of_the_segment(index):
+    assert index.lookup(5000) == (BASE, 0)
+
+
+def test_a_lookup_finds_the_last_entry_at_or_before_the_offset(index):
+    filled(index, (1010, 100), (1020, 200), (1030, 300))
+    assert index.lookup(1009) == (BASE, 0)
+    assert index.lookup(1010) == (1010, 100)
+    assert index.lookup(1029) == (1020, 200)
+    assert index.lookup(9999) == (1030, 300)
+
+
+def test_the_file_is_long_while_open_and_cut_when_sealed(index):
+    filled(index, (1010, 100), (1020, 200))
+    assert index.entries.path.stat().st_size == 1024
+    index.entries.seal()
+    assert index.entries.path.read_bytes() == bytes.fromhex("0000000a00000064 00000014000000c8")
+
+
+def test_entries_can_be_added_after_sealing(index):
+    filled(index, (1010, 100)).entries.seal()
+    filled(index, (1020, 200))
+    assert index.lookup(1025) == (1020, 200)
+    assert index.lookup(1015) == (1010, 100)
+
+
+def test_truncating_forgets_the_entry_at_the_offset_and_all_later_ones(index):
+    filled(index, (1010, 100), (1020, 200), (1030, 300)).truncate(1020)
+    assert index.last == (1010, 100)
+    filled(index, (1015, 150))
+    assert index.lookup(1020) == (1015, 150)
+
+
+def test_it_is_full_when_no_entry_fits_its_size(tmp_path):
+    index = OffsetIndex(tmp_path / "i", base_offset=0, bytes_max=23)
+    filled(index, (1, 1), (2, 2))
+    assert index.is_full
+
+
+def test_only_offsets_within_31_bits_of_the_base_can_be_noted(index):
+    assert index.can_hold(BASE + 2**31 - 1)
+    assert not index.can_hold(BASE + 2**31)
+    assert not index.can_hold(BASE - 1)
+
+
+def test_the_entry_after_a_position_is_found(index):
+    filled(index, (1010, 100), (1020, 200))
+    assert index.entry_after(99) == OffsetPosition(1010, 100)
+    assert index.entry_after(100) == OffsetPosition(1020, 200)
+    assert index.entry_after(200) is None
+
+
+@pytest.mark.parametrize(
+    ("content", "is_sound"),
+    [
+        (b"", True),
+        (bytes.fromhex("0000000a00000064"), True),
+        (bytes.fromhex("0000000a0000006400"), False),
+        (bytes.fromhex("0000000a00000064 0000000000000000"), False),
+        (bytes.fromhex("0000000a000003e8"), False),
+    ],
+)
+def test_a_file_that_was_not_closed_is_not_sound(index, content, is_sound):
+    index.entries.path.write_bytes(content)
+    reopened = OffsetIndex(index.entries.path, base_offset=BASE, bytes_max=1024)
+    assert reopened.is_sound(log_bytes=1000) is is_sound
+
+
+def test_pages_are_allocated_before_they_are_written(index, tmp_path):
+    large = OffsetIndex(tmp_path / "large", base_offset=0, bytes_max=10 * 1024 * 1024)
+    for number in range(1, 600):
+        large.append(offset=number, position=number)
+    allocated = (tmp_path / "large").stat().st_blocks * 512
+    assert 599 * 8 <= allocated <= 16 * 4096

@@ -1,0 +1,121 @@
+"""Short ways to fill logs with keyed records, to compact them and to look at what is left."""
+
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+from typing import Any
+
+from odradek.protocol.records.builder import BatchBuilder, BatchFields
+from odradek.protocol.records.record import Record
+from odradek.protocol.records.record_set import AnyBatch
+from odradek.storage.cleaner import Pace, clean
+from odradek.storage.cleaner_schedule import candidate
+from odradek.storage.cleaner_settings import CleanerSettings
+from odradek.storage.cleaner_swap import swap
+from odradek.storage.cleaner_task import CleaningPlan, CleaningTask, cleaning_task
+from odradek.storage.deletion import remove
+from odradek.storage.log import Log
+from odradek.storage.transaction_index import AbortedTransaction
+from tests.support.logs import NOW_MS, batches_from
+
+Pair = tuple[bytes | None, bytes | None]
+
+CLEANER = CleanerSettings()
+
+
+def append_pairs(log: Log, *pairs: Pair, timestamp: int = NOW_MS, **fields: Any) -> int:
+    """One batch of these keys and values; its first offset."""
+    builder = BatchBuilder(BatchFields(**fields))
+    for key, value in pairs:
+        builder.append(timestamp=timestamp, key=key, value=value)
+    written = log.append_as_leader(builder.build(), leader_epoch=0, now_ms=NOW_MS)
+    log.advance_high_watermark(log.end_offset)
+    return written.first_offset
+
+
+def sealed(log: Log) -> Log:
+    """The same, with an empty active segment."""
+    log.roll(now_ms=NOW_MS)
+    return log
+
+
+def task_of(
+    log: Log, *, now_ms: int = NOW_MS, checkpoint: int | None = None, **limits: Any
+) -> CleaningTask:
+    """The compaction of all that may be, from ``checkpoint`` on."""
+    found = candidate(log, checkpoint=checkpoint, now_ms=now_ms)
+    task = cleaning_task(
+        log,
+        CLEANER,
+        first_dirty_offset=found.first_dirty_offset,
+        end_offset=found.end_offset,
+        now_ms=now_ms,
+    )
+    return replace(task, limits=replace(task.limits, **limits))
+
+
+def compact(log: Log, pace: Pace | None = None, **task: Any) -> CleaningPlan:
+    """Compact the log and put the new segments in place; the old ones are removed."""
+    plan = clean(task_of(log, **task), pace)
+    remove(swap(log, plan))
+    return plan
+
+
+def stored_batches(log: Log) -> list[AnyBatch]:
+    return batches_from(log, log.segments.first.base_offset)
+
+
+def stored_records(log: Log) -> list[Record]:
+    """All data records, aborted or not."""
+    return [
+        record for batch in stored_batches(log) if not batch.is_control for record in batch.records()
+    ]
+
+
+def stored_pairs(log: Log) -> dict[int, Pair]:
+    """Key and value by offset."""
+    return {record.offset: (record.key, record.value) for record in stored_records(log)}
+
+
+def committed_records(log: Log) -> list[Record]:
+    """What a reader with read_committed sees, as the Java consumer goes about it."""
+    ahead = sorted(log.aborted_transactions(start=0, end=log.end_offset), key=_first_offset)
+    aborting: set[int] = set()
+    seen: list[Record] = []
+    for batch in stored_batches(log):
+        while ahead and ahead[0].first_offset <= batch.last_offset:
+            aborting.add(ahead.pop(0).producer_id)
+        if batch.is_control:
+            if _is_abort(batch):
+                aborting.discard(batch.producer_id)
+        elif not (batch.is_transactional and batch.producer_id in aborting):
+            seen += batch.records()
+    return seen
+
+
+def _first_offset(aborted: AbortedTransaction) -> int:
+    return aborted.first_offset
+
+
+def _is_abort(batch: AnyBatch) -> bool:
+    return any(record.key == b"\0\0\0\0" for record in batch.records())
+
+
+def latest_pairs(pairs: Iterable[Pair]) -> dict[bytes, bytes | None]:
+    """The last value of every key."""
+    return {key: value for key, value in pairs if key is not None}
+
+
+def base_offsets(log: Log) -> list[int]:
+    return [segment.base_offset for segment in log.segments]
+
+
+def until_stopped(after: int) -> Callable[[], bool]:
+    """Says stop when asked for the ``after``-th time."""
+    asked = 0
+
+    def should_stop() -> bool:
+        nonlocal asked
+        asked += 1
+        return asked >= after
+
+    return should_stop

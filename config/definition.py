@@ -92,6 +92,7 @@ class Setting:
 
     def __post_init__(self) -> None:
         if self.plain_default is not None:
+            self.write(self.plain_default)
             self.check_value(self.plain_default)
 
     @property
@@ -124,6 +125,13 @@ class Setting:
             raise SettingError(self.name, text, str(broken)) from broken
         self.check_value(value)
         return value
+
+    def write(self, value: Any) -> str:
+        """The text that ``parse`` makes this value of."""
+        try:
+            return self.kind.write(value)
+        except ValueError as broken:
+            raise SettingError(self.name, None, str(broken)) from broken
 
     def check_value(self, value: Any) -> None:
         rule = self._broken_rule(value)

@@ -45,7 +45,10 @@ class Kind(Enum):
         return _PARSERS[self](text.strip(_TRIMMED_BY_JAVA))
 
     def write(self, value: Any) -> str:
-        """The text that parses to the value; of a password, the secret itself."""
+        """The text that parses to the value; of a password, the secret itself.
+
+        Raises ValueError with the rule that the value breaks.
+        """
         return _WRITERS.get(self, str)(value)
 
 
@@ -115,6 +118,12 @@ def _written_number(value: float) -> str:
     return f"{'-' * sign}{digits[0]}.{fraction}E{len(digits) - 1 + exponent}"
 
 
+def _written_list(value: tuple[str, ...]) -> str:
+    if any("," in element for element in value):
+        raise ValueError("must have no comma within an element")
+    return ",".join(value)
+
+
 def _written_password(value: Password) -> str:
     return value.value
 
@@ -122,6 +131,6 @@ def _written_password(value: Password) -> str:
 _WRITERS: dict[Kind, Callable[[Any], str]] = {
     Kind.BOOLEAN: _written_boolean,
     Kind.DOUBLE: _written_number,
-    Kind.LIST: ",".join,
+    Kind.LIST: _written_list,
     Kind.PASSWORD: _written_password,
 }

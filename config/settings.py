@@ -92,11 +92,10 @@ class Settings:
 
     def __init_subclass__(cls, *, update: Update = Update.READ_ONLY) -> None:
         """``update`` is that of every setting in the table that states none."""
-        declared = {
-            attribute: setting
-            for attribute, setting in vars(cls).items()
-            if isinstance(setting, Setting)
-        }
+        for base in cls.__mro__[1:]:
+            if _declared_in(base):
+                raise TypeError(f"{cls.__name__} extends {base.__name__}, but a table stands alone")
+        declared = _declared_in(cls)
         settings = [
             replace(setting, update=update) if setting.update is Update.READ_ONLY else setting
             for setting in declared.values()
@@ -130,7 +129,7 @@ class Settings:
             setting = self.by_name[name]
             if values.get(attribute) is not None:
                 layer = Layer.TOPIC if setting.update is Update.TOPIC else Layer.FILE
-                layers.setdefault(layer, {})[name] = setting.kind.write(values[attribute])
+                layers.setdefault(layer, {})[name] = setting.write(values[attribute])
         self._fill(layers, ())
 
     @classmethod
@@ -143,11 +142,14 @@ class Settings:
         return table
 
     def with_changes(self, changes: Mapping[str, str | None], *, layer: Layer) -> Self:
-        """The table after a dynamic update; None removes what the layer says."""
+        """The table after a dynamic update; None removes what the layer says.
+
+        All names must be of this table, or a change would be lost: other tables have their own.
+        """
         texts = dict(self._layers.get(layer, {}))
         for name, written in changes.items():
             if name not in self.by_name:
-                continue
+                raise SettingError(name, None, f"is no setting of {type(self).__name__}")
             _check_changeable(self.by_name[name], written, layer)
             texts.pop(name, None)
             if written is not None:
@@ -288,6 +290,14 @@ def unknown_names(names: Iterable[str], tables: Iterable[type[Settings]]) -> lis
     """Those that none of the tables declares, in their order."""
     known = {name for table in tables for name in table.by_name}
     return [name for name in names if name not in known]
+
+
+def _declared_in(cls: type) -> dict[str, Setting]:
+    return {
+        attribute: setting
+        for attribute, setting in vars(cls).items()
+        if isinstance(setting, Setting)
+    }
 
 
 def _converted(setting: Setting, value: Any, times: int) -> Any:

@@ -25,7 +25,8 @@ M = TypeVar("M", bound=Message)
 def decode(message: type[M], version: int, frame: Buffer, position: int = 0) -> M:
     """The message that takes up the whole of ``frame`` from ``position`` on.
 
-    Record data in it is a view of ``frame``; everything else is a copy.
+    Record data in it is a view of ``frame``; everything else is a copy.  A version that was never
+    declared is our mistake, not the peer's, and a ValueError.
     """
     body: M = decoder(message, version)(frame, position)
     return body

@@ -44,6 +44,7 @@ from odradek.protocol.schema import Struct, absent_value
 from odradek.protocol.types import Uuid
 
 RUNTIME: dict[str, Any] = {
+    "join": b"".join,
     "new": object.__new__,
     "new_uuid": bytes.__new__,
     "Uuid": Uuid,
@@ -83,7 +84,8 @@ class DecoderSource:
         if self._in_place:
             self._write("if buf.__class__ is not memoryview: buf = memoryview(buf)")
         else:
-            self._write("if buf.__class__ is not bytes: buf = bytes(buf)")
+            # Not bytes(buf), which would make a billion zeros of the number.
+            self._write("if buf.__class__ is not bytes: buf = join((buf,))")
         self._write("size = len(buf)")
         self._write("try:")
         self._depth += 1

@@ -10,6 +10,7 @@ from __future__ import annotations
 import struct
 from typing import Any
 
+from odradek.protocol.buffers import is_flat, shown
 from odradek.protocol.field import (
     BOOL,
     RECORDS,
@@ -24,9 +25,6 @@ from odradek.protocol.field import (
 from odradek.protocol.schema import Message, Struct, absent_value
 from odradek.protocol.types import Uuid
 from odradek.protocol.wire import AS_BIT, RECORD_TYPES, STRING_BYTES_MAX, TAG_MAX
-
-#: More of a wrong value than this would drown the message of the error.
-SHOWN_CHARACTERS = 80
 
 
 def find_fault(message: Message, version: int) -> str | None:
@@ -74,7 +72,7 @@ class _Walk:
                 return self._fault_of_elements(element, value, place)
             case Nested(struct=declared):
                 if not isinstance(value, declared):
-                    return f"{place}: {_shown(value)} is no {declared.__qualname__}"
+                    return f"{place}: {shown(value)} is no {declared.__qualname__}"
                 return self.fault_of_struct(value, place)
         if wire_type is STRING:
             return _fault_of_string(value, place)
@@ -86,7 +84,7 @@ class _Walk:
             or not hasattr(value, "__len__")
             or not hasattr(value, "__iter__")
         ):
-            return f"{place}: {_shown(value)} is no list"
+            return f"{place}: {shown(value)} is no list"
         for slot, item in enumerate(value):
             if item is None:
                 return f"{place}[{slot}]: null, but must have a value"
@@ -100,33 +98,43 @@ class _Walk:
             return None
         if not self._flexible:
             return f"{place}: version {self._version} has no tagged fields"
+        if not isinstance(value.unknown_tags, (tuple, list)):
+            return f"{place}: {shown(value.unknown_tags)} is no tuple of tags"
         seen = {f.tag for f in value.__schema__.fields if self._version in f.versions}
-        for tag, content in value.unknown_tags:
-            if not isinstance(tag, int) or not 0 <= tag <= TAG_MAX:
-                return f"{place}: {_shown(tag)} is no tag"
-            if tag in seen:
-                return f"{place}: tag {tag} is given twice, or declared in this version"
-            if not isinstance(content, (bytes, bytearray, memoryview)):
-                return f"{place}: tag {tag}: {_shown(content)} is not bytes"
-            seen.add(tag)
+        for entry in value.unknown_tags:
+            fault = _fault_of_unknown_tag(entry, seen)
+            if fault is not None:
+                return f"{place}: {fault}"
+            seen.add(entry[0])
         return None
+
+
+def _fault_of_unknown_tag(entry: Any, seen: set[int | None]) -> str | None:
+    if not isinstance(entry, (tuple, list)) or len(entry) != 2:
+        return f"{shown(entry)} is no tag with its bytes"
+    tag, content = entry
+    if not isinstance(tag, int) or not 0 <= tag <= TAG_MAX:
+        return f"{shown(tag)} is no tag"
+    if tag in seen:
+        return f"tag {tag} is given twice, or declared in this version"
+    return None if is_flat(content) else f"tag {tag}: {shown(content)} is not bytes"
 
 
 def _fault_of_number(primitive: Primitive, value: Any, place: str) -> str | None:
     if primitive is UUID:
-        return None if value.__class__ is Uuid else f"{place}: {_shown(value)} is no Uuid"
+        return None if value.__class__ is Uuid else f"{place}: {shown(value)} is no Uuid"
     try:
         if primitive is BOOL:
             value = AS_BIT[value]
         struct.pack(">" + primitive.code, value)
     except (struct.error, TypeError, KeyError, OverflowError):
-        return f"{place}: {_shown(value)} is no {primitive.name}"
+        return f"{place}: {shown(value)} is no {primitive.name}"
     return None
 
 
 def _fault_of_string(value: Any, place: str) -> str | None:
     if not isinstance(value, str):
-        return f"{place}: {_shown(value)} is no string"
+        return f"{place}: {shown(value)} is no string"
     try:
         length = len(value.encode())
     except UnicodeEncodeError as error:
@@ -137,13 +145,7 @@ def _fault_of_string(value: Any, place: str) -> str | None:
 
 
 def _fault_of_bytes(value: Any, place: str, *, is_records: bool) -> str | None:
-    if is_records and value.__class__ not in RECORD_TYPES:
-        return f"{place}: {_shown(value)} is neither bytes nor a region of a file"
-    if not is_records and not isinstance(value, (bytes, bytearray, memoryview)):
-        return f"{place}: {_shown(value)} is not bytes"
-    return None
-
-
-def _shown(value: Any) -> str:
-    text = repr(value)
-    return text if len(text) <= SHOWN_CHARACTERS else text[:SHOWN_CHARACTERS] + "..."
+    if is_flat(value) or (is_records and value.__class__ in RECORD_TYPES):
+        return None
+    what = "neither bytes nor a region of a file" if is_records else "not bytes"
+    return f"{place}: {shown(value)} is {what}"

@@ -23,6 +23,7 @@ from struct import Struct as Layout
 from typing import Any
 
 from odradek.protocol import wire
+from odradek.protocol.buffers import is_flat
 from odradek.protocol.decoder_source import holds_records
 from odradek.protocol.field import (
     BOOL,
@@ -37,13 +38,16 @@ from odradek.protocol.field import (
 )
 from odradek.protocol.schema import Struct, absent_value
 from odradek.protocol.types import Uuid
+from odradek.protocol.varint import unsigned_varint
 
 RUNTIME: dict[str, Any] = {
     "join": b"".join,
     **{name: getattr(wire, name) for name in (
-        "AS_BIT", "RECORD_TYPES", "uvarint", "string_length", "tag_section", "undeclared_tags",
+        "AS_BIT", "RECORD_TYPES", "string_length", "tag_section", "undeclared_tags",
         "refuse_absent", "refuse_type",
     )},
+    "is_flat": is_flat,
+    "unsigned_varint": unsigned_varint,
     "Uuid": Uuid,
 }  # fmt: skip
 
@@ -185,7 +189,9 @@ class EncoderSource:
         pack = self._constant("pack_" + code, Layout(">" + code).pack)
         self._run.append(Piece(code, expression, f"{pack}({expression})"))
 
-    def _add_length(self, code: str, length: str, compact: bool, alone: str = "uvarint") -> None:
+    def _add_length(
+        self, code: str, length: str, compact: bool, alone: str = "unsigned_varint"
+    ) -> None:
         """A length or count; compact ones are one more than it, with zero for null."""
         if compact:
             self._run.append(Piece("B", length, f"{alone}({length})", f"{length} < 128"))
@@ -233,17 +239,30 @@ class EncoderSource:
         length = self._variable(
             f"{null_length} if {value} is None else {length}" if nullable else length
         )
-        self._add_length(
-            "h" if is_string else "i", length, compact, "string_length" if is_string else "uvarint"
-        )
+        if is_string:
+            self._add_length("h", length, compact, "string_length")
+        else:
+            self._add_length("i", length, compact)
         self._end_run()
+        if not is_string:
+            self._write_check_of_bytes(wire_type, value, path, nullable)
         if wire_type is RECORDS:
-            self._write(f"if {value}.__class__ not in RECORD_TYPES: refuse_type({path!r})")
             self._write(
                 f"if {length} > {int(compact)}: buffers += (join(parts), {value}); parts.clear()"
             )
         else:
             self._write(f"if {value}: add({value})" if nullable else f"add({value})")
+
+    def _write_check_of_bytes(
+        self, wire_type: VariableLength, value: str, path: str, nullable: bool
+    ) -> None:
+        """Joining would take any buffer, whatever its length counts."""
+        unusual = f"{value}.__class__ is not bytes"
+        if wire_type is RECORDS:
+            unusual = f"{value}.__class__ not in RECORD_TYPES"
+        elif nullable:
+            unusual += f" and {value} is not None"
+        self._write(f"if {unusual} and not is_flat({value}): refuse_type({path!r})")
 
     # Arrays.
 

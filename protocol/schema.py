@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import cache
-from typing import Any, ClassVar, dataclass_transform
+from typing import Any, ClassVar, NoReturn, dataclass_transform
 
 from odradek.protocol.field import (
     BOOL,
@@ -309,9 +309,23 @@ def absent_value(field: Field) -> Any:
 @cache
 def read_only_default(cls: type[Struct]) -> Struct:
     """The one shared instance with all defaults: assign a new struct instead of changing it."""
-    default = cls(**{field.name: absent_value(field) for field in cls.__schema__.fields})
+    values = {field.name: absent_value(field) for field in cls.__schema__.fields}
+    default = cls(
+        **{name: _SharedList() if value == [] else value for name, value in values.items()}
+    )
     default.__class__ = _read_only(cls)
     return default
+
+
+class _SharedList(list[Any]):
+    """The empty list of a shared default: equal to others, but nothing can be put into it."""
+
+    __slots__ = ()
+
+    def _refuse(self, *arguments: object) -> NoReturn:
+        raise AttributeError("this list belongs to a shared default; assign a new struct")
+
+    append = extend = insert = __iadd__ = __setitem__ = _refuse
 
 
 def _read_only(cls: type[Struct]) -> type[Struct]:

@@ -8,7 +8,7 @@ A reader takes a buffer and a position, and returns the value and the position a
 Kafka, a value may be written longer than it need be, and bits that its type has no room for, in the
 last byte allowed, are dropped; more bytes than allowed are refused.
 
-The record formats are made of these; compiled messages read and write their own lengths.
+The record formats are made of these; compiled messages read their own lengths.
 """
 
 from odradek.protocol.errors import DecodeError

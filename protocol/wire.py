@@ -12,8 +12,10 @@ from collections.abc import Callable
 from struct import Struct
 from typing import Any, NoReturn
 
+from odradek.protocol.buffers import check_bytes
 from odradek.protocol.errors import DecodeError, EncodeError
 from odradek.protocol.file_region import FileRegion
+from odradek.protocol.varint import unsigned_varint
 
 Buffer = Any  # bytes or memoryview; indexing both gives ints, slicing both is bounded
 
@@ -24,8 +26,8 @@ ARRAY_COUNT_MAX = 1_000_000
 TAG_COUNT_MAX = 10_000
 
 TAG_MAX = 0x7FFFFFFF
-#: What may stand in a field of record data.
-RECORD_TYPES = frozenset({bytes, bytearray, memoryview, FileRegion, type(None)})
+#: What may stand in a field of record data, besides a view of bytes.
+RECORD_TYPES = frozenset({bytes, bytearray, FileRegion, type(None)})
 #: Raises for anything but a boolean, or a number equal to one.
 AS_BIT = {False: 0, True: 1}
 
@@ -105,19 +107,10 @@ def rest_of_long_length(buffer: Buffer, position: int, value: int) -> tuple[int,
     return value, position
 
 
-def uvarint(value: int) -> bytes:
-    encoded = bytearray()
-    while value > 0x7F:
-        encoded.append(value & 0x7F | 0x80)
-        value >>= 7
-    encoded.append(value)
-    return bytes(encoded)
-
-
 def string_length(length_plus_one: int) -> bytes:
     if length_plus_one > STRING_BYTES_MAX + 1:
         raise ValueError(f"{length_plus_one - 1} bytes exceed {STRING_BYTES_MAX}")
-    return uvarint(length_plus_one)
+    return unsigned_varint(length_plus_one)
 
 
 def check_tag_count(buffer: Buffer, position: int, first: int) -> tuple[int, int]:
@@ -125,8 +118,10 @@ def check_tag_count(buffer: Buffer, position: int, first: int) -> tuple[int, int
     count = first
     if count > 0x7F:
         count, position = rest_of_uvarint(buffer, position, first)
+    if count > TAG_COUNT_MAX:
+        raise DecodeError(f"{count} tagged fields exceed {TAG_COUNT_MAX}")
     # The smallest tagged field is its tag and a zero length.
-    if count > TAG_COUNT_MAX or count * 2 > len(buffer) - position:
+    if count * 2 > len(buffer) - position:
         raise DecodeError(f"{count} tagged fields in {len(buffer) - position} bytes")
     return count, position
 
@@ -161,18 +156,21 @@ def read_unknown_tags(
 def tag_section(fields: list[tuple[int, bytes]]) -> bytes:
     """The section that ends a struct: tags in ascending order, each with its length."""
     fields.sort(key=lambda field: field[0])
-    parts = [uvarint(len(fields))]
+    parts = [unsigned_varint(len(fields))]
     previous = -1
     for tag, value in fields:
         if tag == previous or not 0 <= tag <= TAG_MAX:
             raise EncodeError(f"tag {tag} is given twice or out of range")
         previous = tag
-        parts += (uvarint(tag), uvarint(len(value)), value)
+        check_bytes(f"tag {tag}", value)
+        parts += (unsigned_varint(tag), unsigned_varint(len(value)), value)
     return b"".join(parts)
 
 
 def check_count(field: str, count: int, element_bytes_min: int, remaining: int) -> None:
-    if count < 0 or count > ARRAY_COUNT_MAX or count * element_bytes_min > remaining:
+    if count > ARRAY_COUNT_MAX:
+        raise DecodeError(f"{field}: {count} elements exceed {ARRAY_COUNT_MAX}")
+    if count < 0 or count * element_bytes_min > remaining:
         refuse_length(field, count, remaining)
 
 

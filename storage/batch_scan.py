@@ -83,13 +83,16 @@ def batches(
     """Position and view of each whole batch; CorruptMessage where none can be, or one is cut."""
     position, usual_bytes = start, read_bytes
     while position < end:
-        chunk = files.read_at(descriptor, min(read_bytes, end - position), position)
+        wanted_bytes = min(read_bytes, end - position)
+        chunk = files.read_at(descriptor, wanted_bytes, position)
         at = 0
         while size_bytes := whole_batch_bytes(chunk, at):
             yield position + at, batch_at(chunk, at)
             at += size_bytes
         read_bytes = usual_bytes
         if at == 0:
+            if len(chunk) < wanted_bytes:
+                raise CorruptMessage(f"the file ends at {position + len(chunk)}, before {end}")
             read_bytes = _size_of_large_batch(chunk, position, end)
         position += at
 

@@ -1,8 +1,6 @@
 """The segment that compaction writes: a ``.cleaned`` file and its indexes, unseen until whole.
 
-Batches are collected and written many at a time, and indexed one by one.  An index that is full
-(its limit may be lower today than when the old segments were written) is left as it is: a lookup
-then scans further.  One entry of the time index stays free for the largest timestamp.
+Batches are collected and written many at a time, and indexed one by one.
 
 Invariant: when ``finish`` returns, all files of the segment survive a power cut, if their directory
 is synced; before, they are of no use to anyone.
@@ -16,9 +14,13 @@ from pathlib import Path
 from odradek.protocol.errors import CorruptMessage, RecordListTooLarge
 from odradek.storage import files
 from odradek.storage.cleaner_retention import Kept
-from odradek.storage.log_segment import SEGMENT_BYTES_MAX, LogSegment, SegmentShape
+from odradek.storage.log_segment import (
+    SEGMENT_BYTES_MAX,
+    Appended,
+    LogSegment,
+    SegmentShape,
+)
 from odradek.storage.paths import SEGMENT_CONTENTS, Content, Stage, file_path
-from odradek.storage.time_index import TimestampOffset
 from odradek.storage.transaction_index import AbortedTransaction
 
 
@@ -35,8 +37,6 @@ class CleanedSegment:
         self._pending: list[files.Buffer] = []
         self._pending_bytes = 0
         self._written_bytes = 0
-        self._since_entry = 0
-        self._largest = self._segment.time_index.last
         self.next_offset = base_offset
         self.record_count = 0
 
@@ -53,13 +53,9 @@ class CleanedSegment:
         position, size = self.size_bytes, len(buffer)
         if position + size > SEGMENT_BYTES_MAX:
             raise RecordListTooLarge(f"{self._segment}: compaction has made it too large")
-        if max_timestamp > self._largest.timestamp:
-            self._largest = TimestampOffset(max_timestamp, last_offset)
-        if self._since_entry > self._segment.shape.index_interval_bytes:
-            self._index(last_offset, position)
+        self._segment.note(position, Appended(size, last_offset, max_timestamp, last_offset))
         self._pending.append(buffer)
         self._pending_bytes += size
-        self._since_entry += size
         self.next_offset = last_offset + 1
         self.record_count += count
         if self._pending_bytes >= self._buffer_bytes:
@@ -76,7 +72,7 @@ class CleanedSegment:
         for content in (Content.BATCHES, Content.OFFSET_INDEX, Content.TIME_INDEX):
             # Without entries there would be no file, and the loader would miss it.
             files.system.close(files.open_for_writing(segment.path(content)))
-        segment.recovered(size_bytes=self._written_bytes, largest=self._largest)
+        segment.recovered(size_bytes=self._written_bytes)
         files.set_modified_ns(segment.path(Content.BATCHES), modified_ns)
         segment.flush()
         segment.abandon()
@@ -84,15 +80,6 @@ class CleanedSegment:
     def remove(self) -> None:
         """It came to nothing."""
         self._segment.remove()
-
-    def _index(self, last_offset: int, position: int) -> None:
-        segment = self._segment
-        if not segment.index.is_full:
-            segment.index.append(offset=last_offset, position=position)
-        if not segment.time_index.is_full:
-            timestamp, offset = self._largest
-            segment.time_index.append_if_later(timestamp=timestamp, offset=offset)
-        self._since_entry = 0
 
     def _write(self) -> None:
         if self._pending:

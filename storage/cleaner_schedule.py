@@ -30,8 +30,8 @@ from odradek.storage.cleaner_states import IDLE, PAUSED, CleaningStates
 from odradek.storage.cleaner_task import CleanableLog
 from odradek.storage.log_segment import LogSegment
 from odradek.storage.offset_checkpoints import CLEANER_OFFSETS
+from odradek.storage.rolling import first_timestamp
 from odradek.storage.settings import NEVER
-from odradek.storage.time_index import NO_TIMESTAMP
 
 
 class DirtyPart(NamedTuple):
@@ -109,7 +109,7 @@ def _delay_ms(log: CleanableLog, first_dirty: int, now_ms: int) -> int:
     lag_ms = log.settings.max_compaction_lag_ms
     if lag_ms == NEVER:
         return 0
-    timestamps = [_first_timestamp(segment) for segment in _sealed_from(log, first_dirty)]
+    timestamps = [first_timestamp(segment) for segment in _sealed_from(log, first_dirty)]
     earliest = min((each for each in timestamps if each > 0), default=now_ms)
     return max(0, now_ms - lag_ms - earliest)
 
@@ -117,13 +117,6 @@ def _delay_ms(log: CleanableLog, first_dirty: int, now_ms: int) -> int:
 def _sealed_from(log: CleanableLog, offset: int) -> list[LogSegment]:
     active = log.segments.active
     return [segment for segment in log.segments.from_offset(offset) if segment is not active]
-
-
-def _first_timestamp(segment: LogSegment) -> int:
-    if segment.first_timestamp is None:
-        first = next(segment.batches(), None)
-        segment.first_timestamp = NO_TIMESTAMP if first is None else first[1].max_timestamp
-    return segment.first_timestamp
 
 
 AnyLog = TypeVar("AnyLog", bound=CleanableLog)

@@ -1,7 +1,6 @@
 """The offset checkpoints of one log directory: what its files say, and what they should.
 
-A file is written only if what it should say has changed, or if it is missing: even an empty one
-says something, namely that no log here has a recovery point.  A checkpoint that makes no sense is
+A file is written only if what it should say has changed.  A checkpoint that makes no sense is
 reported and counts as empty, which is safe: from a recovery point of 0 everything is recovered, a
 log without a start begins at its first segment, and one without a high watermark begins with it at
 its start.
@@ -44,16 +43,10 @@ class DirectoryCheckpoints:
     def read(self, notice: Callable[[str], None]) -> None:
         """What the files say; ``notice`` is told of damage."""
         for checkpoint in (*CHECKPOINTS, CLEANER_OFFSETS):
-            if not (self.directory.path / checkpoint.name).exists():
-                continue
             try:
                 self._in_files[checkpoint] = checkpoint.read(self.directory.path)
             except CheckpointDamaged as damage:
                 notice(f"{damage}; all of its offsets are forgotten")
-
-    def has_sound(self, checkpoint: OffsetCheckpoint) -> bool:
-        """Whether there was such a file, and it made sense."""
-        return checkpoint in self._in_files
 
     def offset(self, checkpoint: OffsetCheckpoint, partition: TopicPartition) -> int | None:
         """What the file says of a partition."""
@@ -74,8 +67,7 @@ class DirectoryCheckpoints:
         for hosted in logs:
             log = hosted.log
             wanted[HIGH_WATERMARKS][log.partition] = log.high_watermark
-            if not hosted.is_leaving:
-                wanted[RECOVERY_POINTS][log.partition] = log.recovery_point
+            wanted[RECOVERY_POINTS][log.partition] = log.recovery_point
             if log.start_offset > log.segments.first.base_offset:
                 wanted[LOG_START_OFFSETS][log.partition] = log.start_offset
         wanted[CLEANER_OFFSETS] = {**self._kept_lines(CLEANER_OFFSETS), **cleaner_offsets}

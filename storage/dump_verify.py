@@ -9,9 +9,10 @@
 One walk over the headers of the batches serves all entries of an index, since both ascend.  Entries
 out of order have been reported, and are passed over where they make no sense.
 
-Kafka's own tool wants an entry's offset to be the last of the batch it leads to.  That is so for a
-leader; a follower that appends several batches at once notes the last offset of all of them, and
-releases before 0.10 noted the first, which serve a lookup just as well.
+Kafka's own tool wants an entry's offset to be the last of its batch.  So a leader writes it; but a
+follower that appends several batches at once notes the last offset of all of them in the .index,
+old releases noted the first one, and some the record's own in the .timeindex.  All of these lead a
+search right, and are in order here.
 
 Owner: whoever dumps.
 """

@@ -36,7 +36,7 @@ class HostedLog:
         "is_deleted",
         "is_flushing",
         "is_future",
-        "is_leaving",
+        "is_marked",
         "is_mended",
         "is_name_synced",
         "log",
@@ -60,8 +60,8 @@ class HostedLog:
         self.is_flushing = False
         #: Its files were not as they should have been, and what was changed is not synced.
         self.is_mended = False
-        #: About to be replaced by its copy in another directory: see log_dir_move.py.
-        self.is_leaving = False
+        #: Whether a restart would give way to another log of the same name: see log_dir_move.py.
+        self.is_marked = False
         self.is_deleted = False
 
     @property

@@ -11,8 +11,8 @@ file within ``assign``, before the batch is in the log, and after truncations in
 The file may lag behind as long as two rules are kept:
 
     flush before a recovery point beyond an entry's start is checkpointed;
-    recovery first cuts the entries at the log's start and at the first offset that it walks, then
-    assigns the epochs of the batches that are newer than the latest, then cuts at the log's end.
+    recovery compares them with the batches that it walks, drops what contradicts these, assigns
+    what is missing, and cuts at the log's start and end (``learn_epoch`` in segment_recovery.py).
 
 Invariant: epochs and start offsets both ascend strictly.
 Owner: the event loop; ``flush`` may run on a disk thread, one at a time.

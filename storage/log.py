@@ -23,7 +23,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
-from zlib import crc32
 
 from odradek.protocol.errors import OffsetOutOfRange
 from odradek.protocol.file_region import FileRegion
@@ -33,6 +32,7 @@ from odradek.protocol.records.record_set import magic_of
 from odradek.protocol.types import TopicPartition
 from odradek.storage.append_errors import UnexpectedAppendOffset
 from odradek.storage.append_rules import append_rules
+from odradek.storage.deletion import remove
 from odradek.storage.flush_plan import FlushPlan
 from odradek.storage.leader_epochs import LeaderEpochs
 from odradek.storage.log_segment import Appended, LogSegment, SegmentShape
@@ -40,6 +40,7 @@ from odradek.storage.log_truncation import truncate_fully
 from odradek.storage.offset_assignment import Admitted, admit, admit_as_follower
 from odradek.storage.producer_append import AppendOrigin
 from odradek.storage.producer_state import ProducerStates
+from odradek.storage.rolling import must_roll
 from odradek.storage.segment_list import SegmentList
 from odradek.storage.settings import TopicSettings
 from odradek.storage.transaction_index import AbortedTransaction
@@ -91,7 +92,6 @@ class Log:
         #: Where truncations have cut: what lies beyond has been written again since.
         self.cuts: list[int] = []
         self._unsynced_snapshots: list[Path] = []
-        self._created_ms: int | None = None
         self.configure(settings)
 
     def configure(self, settings: TopicSettings) -> None:
@@ -151,7 +151,7 @@ class Log:
             is_empty = self.start_offset == self.end_offset
             if not (is_empty and unexpected.last_offset >= self.end_offset):
                 raise
-            truncate_fully(self, unexpected.first_offset)
+            remove(truncate_fully(self, unexpected.first_offset))
             admitted = admit_as_follower(records, next_offset=self.end_offset)
         if not admitted.batches:
             return Written(first_offset=-1, last_offset=-1)
@@ -206,53 +206,25 @@ class Log:
     def _note_epochs(self, admitted: Admitted) -> None:
         latest = self.epochs.latest_epoch
         for batch in admitted.batches:
-            if batch.partition_leader_epoch > latest:
-                self.epochs.assign(batch.partition_leader_epoch, start_offset=batch.base_offset)
-                latest = batch.partition_leader_epoch
-            elif batch.partition_leader_epoch == NO_PARTITION_LEADER_EPOCH and (
-                magic_of(batch) < MAGIC and self.epochs.latest is not None
-            ):
+            epoch = batch.partition_leader_epoch
+            if epoch == latest:
+                continue
+            if epoch != NO_PARTITION_LEADER_EPOCH:
+                # An epoch below the latest shows that no batch of the latest was ever appended.
+                self.epochs.assign(epoch, start_offset=batch.base_offset)
+            elif magic_of(batch) < MAGIC:
                 # Old formats have no epochs: truncation goes by the high watermark again.
                 self.epochs.clear()
-                latest = self.epochs.latest_epoch
+            latest = self.epochs.latest_epoch
 
     def _segment_for(self, admitted: Admitted, now_ms: int) -> LogSegment:
-        active = self.segments.active
-        if not self._must_roll(active, admitted, now_ms):
-            return active
+        if not must_roll(self, admitted, now_ms=now_ms):
+            return self.segments.active
         first_offset = admitted.first_offset
         if magic_of(admitted.batches[0]) < MAGIC:
             # An old wrapper tells only its last offset; its first is no further away than this.
             first_offset = admitted.last_offset - OFFSET_DELTA_MAX
         return self.roll(now_ms=now_ms, base_offset=first_offset)
-
-    def _must_roll(self, active: LogSegment, admitted: Admitted, now_ms: int) -> bool:
-        settings = self.settings
-        if active.size_bytes + admitted.size_bytes > settings.segment_bytes:
-            return True
-        if active.index.is_full or active.time_index.is_full:
-            return True
-        if not active.index.can_hold(admitted.last_offset):
-            return True
-        return active.size_bytes > 0 and self._age_ms(active, admitted.max_timestamp, now_ms) > (
-            settings.max_segment_ms - self._jitter_ms(active)
-        )
-
-    def _age_ms(self, segment: LogSegment, timestamp: int, now_ms: int) -> int:
-        """By the records' own clock where they have one, so that replicas roll alike."""
-        if segment.first_timestamp is None:
-            first = next(segment.batches(), None)
-            segment.first_timestamp = NO_TIMESTAMP if first is None else first[1].max_timestamp
-        if segment.first_timestamp > NO_TIMESTAMP:
-            return timestamp - segment.first_timestamp
-        if self._created_ms is None:
-            self._created_ms = now_ms
-        return now_ms - self._created_ms
-
-    def _jitter_ms(self, segment: LogSegment) -> int:
-        """Spreads the rolls of partitions that began together; the same after a restart."""
-        most = min(self.settings.segment_jitter_ms, self.settings.segment_ms)
-        return crc32(f"{self.partition} {segment.base_offset}".encode()) % most if most > 0 else 0
 
     def roll(self, *, now_ms: int, base_offset: int | None = None) -> LogSegment:
         """Seal the active segment and begin another, at the end of the log or beyond it."""
@@ -268,12 +240,12 @@ class Log:
             self._unsynced_snapshots.append(snapshot)
         segment = LogSegment(self.directory, base_offset, self.shape)
         segment.create()
+        segment.begun_ms = now_ms
         if active.size_bytes == 0:
             # Nothing was ever written to it; two segments must not share its offsets.
             self.segments.remove([active])
             active.remove()
         self.segments.add(segment)
-        self._created_ms = now_ms
         return segment
 
     # Reading
@@ -348,7 +320,9 @@ class Log:
     def plan_flush(self, *, up_to: int | None = None) -> FlushPlan:
         up_to = self.end_offset if up_to is None else up_to
         snapshots, self._unsynced_snapshots = self._unsynced_snapshots, []
-        segments = self.segments.between(self.recovery_point, up_to + 1)
+        # At the end of the log, even an empty segment counts: its name says what comes next.
+        end = up_to + 1 if up_to == self.end_offset else up_to
+        segments = self.segments.between(self.recovery_point, end)
         return FlushPlan(
             directory=self.directory,
             batches=tuple(segment.file for segment in segments),

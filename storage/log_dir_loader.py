@@ -1,13 +1,13 @@
 """Opening every log of every log directory: what a broker does when it starts.
 
-    survey    the marker of a clean shutdown is taken away, the checkpoints are read, and the
-              partitions' directories are found.  Nothing has been opened before
+    survey    the markers of clean shutdowns and the checkpoints are read, the partitions'
+              directories are found, and the markers removed.  Nothing is opened before that
     recover   what was not closed cleanly, by workers that the caller supplies
     open      everything, one after the other
 
 A directory that fails on the way goes offline alone.  A log that can be read but makes no sense is
 refused alone, and left as it is.  A partition with two current logs ends the start, unless it is
-known which of them has replaced the other: see log_dir_move.py.
+known which of them has replaced the other (log_dir_move.py), or one has never been written to.
 
 Owner: the event loop.
 """
@@ -28,11 +28,19 @@ from odradek.storage import files, partition_metadata
 from odradek.storage.checkpoint import CheckpointDamaged
 from odradek.storage.directory_checkpoints import DirectoryCheckpoints
 from odradek.storage.hosted_log import HostedLog
+from odradek.storage.log_dir_move import is_moving_away, stay
 from odradek.storage.log_directories import LogDirectories
 from odradek.storage.log_directory import LogDirectory, LogDirectoryOffline
 from odradek.storage.log_loader import Findings, LogPlace, open_log, recover
 from odradek.storage.offset_checkpoints import HIGH_WATERMARKS, LOG_START_OFFSETS, RECOVERY_POINTS
-from odradek.storage.paths import DirectoryName, Purpose, directory_named, new_directory_name
+from odradek.storage.paths import (
+    Content,
+    DirectoryName,
+    Purpose,
+    directory_named,
+    file_named,
+    new_directory_name,
+)
 from odradek.storage.topic_table import TopicTable
 
 #: KRaft's own log is not a topic's.
@@ -66,7 +74,11 @@ class Found:
     name: DirectoryName
     place: LogPlace
     is_clean: bool
-    failure: BaseException | None = None
+    failure: OSError | KafkaError | DecodeError | None = None
+    # Of one of several logs of a partition only:
+    is_replaced: bool = False
+    is_blank: bool = False
+    topic_id: Uuid | None = None
 
     @property
     def partition(self) -> TopicPartition:
@@ -121,6 +133,9 @@ class LogDirLoader:
             with suppress(LogDirectoryOffline), directory.guard("looking for logs"):
                 self._survey(directory)
         self._resolve_duplicates()
+        for directory in self._directories.online:
+            with suppress(LogDirectoryOffline), directory.guard("removing the marker"):
+                directory.remove_marker()
         self._recover(run_all)
         for found in self._found:
             if found.directory.is_online:
@@ -131,7 +146,7 @@ class LogDirLoader:
     # Survey
 
     def _survey(self, directory: LogDirectory) -> None:
-        was_clean = directory.take_marker()
+        was_clean = directory.read_marker()
         checkpoints = DirectoryCheckpoints(directory)
         checkpoints.read(self._notice)
         self._loaded.checkpoints[directory] = checkpoints
@@ -163,27 +178,37 @@ class LogDirLoader:
         )
 
     def _resolve_duplicates(self) -> None:
-        """A log that has been replaced has lost its recovery point first: it is the old one."""
         kept: dict[tuple[TopicPartition, Purpose], Found] = {}
         for found in self._found:
             other = kept.setdefault(found.key, found)
             if other is found:
                 continue
-            replaced = [each for each in (other, found) if self._was_replaced(each)]
-            if len(replaced) != 1 or found.name.purpose is Purpose.FUTURE:
-                raise DuplicateLog(
-                    f"{found.partition} is both in {other.place.directory} and in "
-                    f"{found.place.directory}: remove the one that is out of date, most likely the "
-                    "one on a disk that has failed"
-                )
-            kept[found.key] = found if replaced == [other] else other
-            self._set_aside(replaced[0])
+            old = self._out_of_date(other, found)
+            kept[found.key] = found if old is other else other
+            self._set_aside(old)
         self._found = list(kept.values())
 
-    def _was_replaced(self, found: Found) -> bool:
-        checkpoints = self._loaded.checkpoints[found.directory]
-        is_known = checkpoints.offset(RECOVERY_POINTS, found.partition) is not None
-        return checkpoints.has_sound(RECOVERY_POINTS) and not is_known
+    def _out_of_date(self, one: Found, other: Found) -> Found:
+        """Which of the two logs of a partition has to go: DuplicateLog if that is not known."""
+        both = (one, other)
+        for each in both:
+            with suppress(LogDirectoryOffline), each.directory.guard("comparing logs"):
+                each.is_replaced = is_moving_away(each.place.directory)
+                each.is_blank = _is_blank(each.place.directory)
+                each.topic_id = _topic_id(each.place.directory, Findings())
+        offline = [each for each in both if not each.directory.is_online]
+        replaced = [each for each in both if each.is_replaced]
+        if offline or len(replaced) == 1:
+            return (offline or replaced)[0]
+        # A new topic of the same name is another matter.
+        blank = [each for each in both if each.is_blank]
+        is_same_topic = one.topic_id == other.topic_id or None in (one.topic_id, other.topic_id)
+        if blank and is_same_topic:
+            return blank[-1]
+        raise DuplicateLog(
+            f"{one.partition} is both in {one.place.directory} and in {other.place.directory}: "
+            "remove the one that is out of date, most likely the one on a disk that has failed"
+        )
 
     def _set_aside(self, found: Found) -> None:
         path = found.place.directory
@@ -242,6 +267,8 @@ class LogDirLoader:
         self._loaded.logs.append(hosted)
 
     def _opened(self, found: Found, findings: Findings) -> HostedLog:
+        if is_moving_away(found.place.directory):
+            stay(found.place.directory)
         log = open_log(found.place, findings)
         checkpoints = self._loaded.checkpoints[found.directory]
         high_watermark = checkpoints.offset(HIGH_WATERMARKS, found.partition) or 0
@@ -260,6 +287,13 @@ class LogDirLoader:
         self._notice(str(refusal))
         self._loaded.checkpoints[found.directory].keep(found.partition)
         self._loaded.refused[found.partition] = refusal
+
+
+def _is_blank(directory: Path) -> bool:
+    """Whether nothing has ever been written to the log: making it may have failed half-way."""
+    names = [file_named(name) for name in files.system.listdir(directory)]
+    batches = [name for name in names if name is not None and name.content is Content.BATCHES]
+    return all(name.offset == 0 and not files.size_of(directory / str(name)) for name in batches)
 
 
 def _topic_id(directory: Path, findings: Findings) -> Uuid | None:

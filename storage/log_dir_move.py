@@ -3,15 +3,13 @@
 The copy is a log of its own, in a ``-future`` directory, which follows the current one like any
 follower.  Once it has caught up:
 
-    prepare   the copy is synced; the recovery point of the copy is in its directory's checkpoint,
-              and that of the current log no longer is in its own's
+    prepare   the copy is synced, then a file ``moving-away`` is put beside the current segments
     swap      the copy gets the log's name, and is used from then on
     finish    that name is synced; after that the old log is deleted like any other
 
-A crash before the swap leaves the old log, which is then recovered from its beginning; one after
-the end, the new.  One in between leaves both under the same name, and the one without a recovery
-point is the old one, whichever directory has failed meanwhile.  (Kafka does the same two renames
-and leaves it to an administrator to tell which is which.)
+A crash before the swap leaves the old log, one after the end the new.  One in between leaves both
+under the same name, and the one with the file is the old one, whichever directory has failed since.
+(Kafka does the same two renames and leaves it to an administrator to tell which is which.)
 
 Invariant: a current log is never without a directory that a restart would find.
 Owner: the event loop.
@@ -24,13 +22,23 @@ from pathlib import Path
 
 from odradek.protocol.types import TopicPartition
 from odradek.storage import files
-from odradek.storage.checkpoint_work import CheckpointWork
 from odradek.storage.disk_work import DiskWork
 from odradek.storage.doomed_logs import DoomedLogs
 from odradek.storage.log import Log
 from odradek.storage.log_registry import LogRegistry
-from odradek.storage.offset_checkpoints import RECOVERY_POINTS
 from odradek.storage.paths import Purpose, new_directory_name
+
+MARK = "moving-away"
+
+
+def is_moving_away(directory: Path) -> bool:
+    """Whether a log of the same name, if there is one, has replaced this one."""
+    return (directory / MARK).exists()
+
+
+def stay(directory: Path) -> None:
+    """There is no other.  Durable when it returns."""
+    files.remove_durably(directory / MARK)
 
 
 class LogDirMove:
@@ -38,33 +46,40 @@ class LogDirMove:
 
     def __init__(self, partition: TopicPartition, logs: LogRegistry) -> None:
         self._logs = logs
-        self._current = logs.current[partition]
-        self._future = logs.future[partition]
+        self.current = logs.current[partition]
+        self.future = logs.future[partition]
 
-    def prepare(self, checkpoints: CheckpointWork, *, now_ms: int) -> list[DiskWork]:
+    def prepare(self, *, now_ms: int) -> list[DiskWork]:
         """To be carried out in this order."""
-        current, future = self._current, self._future
-        current.is_leaving = True
+        current, future = self.current, self.future
         flush = future.plan_flush(now_ms=now_ms)
-        works = [checkpoints.work(future.directory), checkpoints.work(current.directory)]
-        return works if flush is None else [flush, *works]
+        mark, target = current.log.directory / MARK, str(future.directory.path).encode()
 
-    def is_ready(self, checkpoints: CheckpointWork) -> bool:
+        def ended(is_done: bool) -> None:
+            current.is_marked = is_done
+
+        marking = DiskWork(
+            current.directory,
+            f"marking {current.partition}",
+            lambda: partial(files.replace, mark, target),
+            ended=ended,
+            is_pointless=lambda: current.is_deleted,
+        )
+        return [marking] if flush is None else [flush, marking]
+
+    @property
+    def is_ready(self) -> bool:
         """Whether the copy has everything that the log has, on disk where that has it so."""
-        current, future = self._current, self._future
-        partition = current.partition
-        source, target = checkpoints.of(current.directory), checkpoints.of(future.directory)
+        log, copy = self.current.log, self.future.log
         return (
-            current.is_leaving
-            and future.log.end_offset == current.log.end_offset
-            and future.log.recovery_point >= current.log.recovery_point
-            and source.offset(RECOVERY_POINTS, partition) is None
-            and target.offset(RECOVERY_POINTS, partition) is not None
+            self.current.is_marked
+            and copy.end_offset == log.end_offset
+            and copy.recovery_point >= log.recovery_point
         )
 
     def swap(self, doomed: DoomedLogs) -> DiskWork:
         """The copy becomes the log.  Only when the work is done can the old one be deleted."""
-        current, future = self._current, self._future
+        current, future = self.current, self.future
         with future as log:
             path = log.directory.with_name(str(new_directory_name(log.partition, Purpose.LOG)))
             files.rename(log.directory, path)
@@ -83,7 +98,7 @@ class LogDirMove:
             doomed.unkeep(current)
 
         sync = partial(files.sync_directory, future.directory.path)
-        return DiskWork(future.directory, f"naming {future.partition}", lambda: sync, ended=ended)
+        return DiskWork(future.directory, f"naming {log.partition}", lambda: sync, ended=ended)
 
 
 def _follow(log: Log, directory: Path) -> None:

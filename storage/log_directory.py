@@ -5,9 +5,10 @@ whole directory offline, as in Kafka: a disk that has failed once is not to be b
 a failed sync must not be retried.  Offline is for good: whatever is tried from then on is refused
 with KAFKA_STORAGE_ERROR and touches no file, until a restart.  Other directories go on.
 
-    open          make the directory, lock it, read whose it is
-    take_marker   was the last shutdown clean?  Afterwards nobody can be told so again
-    release       give the lock back
+    open            make the directory, lock it, read whose it is
+    read_marker     was the last shutdown clean?
+    remove_marker   before the first log is opened: from then on it is not true
+    release         give the lock back
 
 Invariant: nothing of an offline directory is written any more.
 Owner: the event loop.
@@ -55,6 +56,7 @@ class LogDirectory:
         self.path = Path(os.path.abspath(path))
         self.meta: MetaProperties | None = None
         self.failure: LogDirectoryOffline | None = None
+        self.was_clean = False
         #: Whether work that must be the only one of its kind is under way: see disk_work.py.
         self.is_busy = False
         self._on_failure = on_failure
@@ -95,12 +97,15 @@ class LogDirectory:
             meta_properties.write(self.path, claimed)
             self.meta = claimed
 
-    def take_marker(self) -> bool:
-        """Whether everything was closed cleanly; the marker that says so is gone for good then."""
-        was_clean = clean_shutdown.read(self.path) is not None
-        if was_clean:
+    def read_marker(self) -> bool:
+        """Whether everything was closed cleanly."""
+        self.was_clean = clean_shutdown.read(self.path) is not None
+        return self.was_clean
+
+    def remove_marker(self) -> None:
+        """It is not true any more; gone for good when this returns."""
+        if self.was_clean:
             clean_shutdown.remove(self.path)
-        return was_clean
 
     def space(self) -> DirectorySpace:
         found = os.statvfs(self.path)

@@ -10,29 +10,37 @@
 
 What cannot be trusted is made anew from the batches and reported: indexes by their shape here and
 by the batches they lead to later, epochs and snapshots by their checkpoints' own checks.  A corrupt
-batch before the recovery point is left as it is: whoever reads it will notice.
+batch before the recovery point is left as it is: whoever reads it will notice.  Only where the
+batches of the active segment break off before its end is it recovered all the same, since nobody
+could tell which offset comes next.
 
 Owner: whoever opens the log; the event loop from then on.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from odradek.protocol.errors import CorruptMessage
+from odradek.protocol.records.batch import NO_PARTITION_LEADER_EPOCH
 from odradek.protocol.types import TopicPartition
-from odradek.storage import files
+from odradek.storage import files, leader_epochs
 from odradek.storage.checkpoint import CheckpointDamaged
 from odradek.storage.deletion import remove, set_aside
 from odradek.storage.leader_epochs import LeaderEpochs
 from odradek.storage.log import Log, LogParts, shape_of
 from odradek.storage.log_segment import LogSegment
 from odradek.storage.log_truncation import rebuild_producers
-from odradek.storage.paths import SEGMENT_CONTENTS, Content, FileName, Stage, file_named
+from odradek.storage.paths import OFFSET_MAX, SEGMENT_CONTENTS, Content, FileName, Stage, file_named
 from odradek.storage.producer_state import ProducerSettings, ProducerStates
 from odradek.storage.segment_list import SegmentList
-from odradek.storage.segment_recovery import SegmentRecovery, rebuild_transaction_index
+from odradek.storage.segment_recovery import (
+    SegmentRecovery,
+    learn_epoch,
+    rebuild_transaction_index,
+)
 from odradek.storage.settings import TopicSettings
 from odradek.storage.swap_recovery import finish_interrupted_swap
 
@@ -61,66 +69,89 @@ class Findings:
     def note(self, what: object) -> None:
         self.notes.append(str(what))
 
+    def add(self, others: Findings) -> None:
+        self.notes += others.notes
+        self.removed_bytes += others.removed_bytes
+        self.recovered_segments += others.recovered_segments
+
 
 Progress = Callable[[int, int], None]
 
 
-def recover(place: LogPlace, *, progress: Progress | None = None) -> Findings:
+def recover(place: LogPlace, *, progress: Progress = lambda done, total: None) -> Findings:
     """Make the directory one that was closed cleanly; ``progress`` is told segments done, all."""
     findings = Findings()
     segments = _load_segments(place, prepare(place.directory))
-    epochs = _load_epochs(place.directory, segments, findings)
     unsynced = segments.from_offset(place.recovery_point)
+    synced = list(segments)[: len(segments) - len(unsynced)]
+    epochs = _load_epochs(place.directory, synced, findings)
+    epochs.truncate_from_start(place.start_offset)
     producers = ProducerStates(place.partition, place.directory, place.producer_settings)
     if unsynced:
         base_offset = unsynced[0].base_offset
-        epochs.truncate_from_start(place.start_offset)
-        epochs.truncate_from_end(base_offset)
-        rebuild_producers(producers, segments, end=base_offset, now_ms=place.now_ms)
+        for damage in rebuild_producers(producers, segments, end=base_offset, now_ms=place.now_ms):
+            findings.note(damage)
     for done, segment in enumerate(unsynced):
-        if progress is not None:
-            progress(done, len(unsynced))
+        progress(done, len(unsynced))
         recovery = SegmentRecovery(segment, producers, epochs)
         recovery.run()
         findings.recovered_segments += 1
-        if recovery.damage is None:
-            recovery.cut()
-            continue
-        # Those that follow go first: a crash in between must not leave a gap before them.
-        dropped = unsynced[done + 1 :]
-        set_aside(reversed(dropped), producers.snapshots)
-        removed = recovery.cut()
-        findings.removed_bytes += removed + sum(each.size_bytes for each in dropped)
-        findings.note(
-            f"{segment}: {removed} bytes and {len(dropped)} later segments are cut off: "
-            f"{recovery.damage}"
-        )
-        break
+        if recovery.damage is not None:
+            _cut_off(recovery, unsynced[done + 1 :], producers, findings)
+            break
+        recovery.cut()
     producers.take_snapshot()
+    epochs.truncate_from_end(producers.end_offset)
     epochs.flush()
     for segment in segments:
         segment.abandon()
     return findings
 
 
+def _cut_off(
+    recovery: SegmentRecovery,
+    later: list[LogSegment],
+    producers: ProducerStates,
+    findings: Findings,
+) -> None:
+    """A segment has a bad batch: from there on everything goes."""
+    # Those that follow go first: no crash must leave a gap before them.
+    set_aside(reversed(later), producers.snapshots)
+    producers.snapshots.sync_names()
+    removed = recovery.cut()
+    findings.removed_bytes += removed + sum(segment.size_bytes for segment in later)
+    findings.note(
+        f"{recovery.segment}: {removed} bytes and {len(later)} later segments are cut off: "
+        f"{recovery.damage}"
+    )
+
+
 def open_log(place: LogPlace, findings: Findings) -> Log:
     """The log of a directory that was closed cleanly, or recovered, or is empty or new."""
+    try:
+        return _opened(place, findings)
+    except CorruptMessage as damage:
+        findings.note(f"{damage}, in the active segment, which is recovered")
+    findings.add(recover(replace(place, recovery_point=OFFSET_MAX)))
+    return _opened(place, findings)
+
+
+def _opened(place: LogPlace, findings: Findings) -> Log:
+    """CorruptMessage if the end of the log cannot be found."""
     names = prepare(place.directory)
     segments = _load_segments(place, names)
-    for segment in segments:
-        _mend_indexes(segment, segments, place, findings)
+    snapshots = [each.offset for each in names if each.content is Content.PRODUCER_SNAPSHOT]
+    _mend_indexes(place, segments, snapshots, findings)
     epochs = _load_epochs(place.directory, segments, findings)
     producers = ProducerStates(
-        place.partition,
-        place.directory,
-        place.producer_settings,
-        snapshots=[each.offset for each in names if each.content is Content.PRODUCER_SNAPSHOT],
+        place.partition, place.directory, place.producer_settings, snapshots=snapshots
     )
-    start_offset, end_offset = _find_ends(place, segments, findings)
+    start_offset, end_offset = _find_ends(place, segments, epochs, findings)
     epochs.truncate_from_end(end_offset)
     epochs.truncate_from_start(start_offset)
     producers.snapshots.remove_strays([*(segment.base_offset for segment in segments), end_offset])
-    rebuild_producers(producers, segments, end=end_offset, now_ms=place.now_ms)
+    for damage in rebuild_producers(producers, segments, end=end_offset, now_ms=place.now_ms):
+        findings.note(damage)
     # Maps and descriptors are for logs that are used.
     for segment in segments:
         segment.abandon()
@@ -163,36 +194,85 @@ def _load_segments(place: LogPlace, in_use: list[FileName]) -> SegmentList:
     return SegmentList(LogSegment(place.directory, base, shape) for base in base_offsets)
 
 
-def _load_epochs(directory: Path, segments: SegmentList, findings: Findings) -> LeaderEpochs:
+def _load_epochs(
+    directory: Path, segments: Iterable[LogSegment], findings: Findings
+) -> LeaderEpochs:
+    path = directory / leader_epochs.FILE_NAME
     try:
-        return LeaderEpochs.load(directory)
-    except CheckpointDamaged as damage:
+        if path.exists() or not _have_epochs(segments):
+            return LeaderEpochs.load(directory)
+        findings.note(f"{path} is missing, and made anew")
+    except (CheckpointDamaged, CorruptMessage) as damage:
         findings.note(damage)
     epochs = LeaderEpochs(directory)
     for segment in segments:
-        for _, batch in segment.batches():
-            if batch.partition_leader_epoch > epochs.latest_epoch:
-                epochs.assign(batch.partition_leader_epoch, start_offset=batch.base_offset)
+        try:
+            for _, batch in segment.batches():
+                learn_epoch(batch, epochs)
+        except CorruptMessage as damage:
+            findings.note(f"{segment}: {damage}")
     return epochs
 
 
+def _have_epochs(segments: Iterable[LogSegment]) -> bool:
+    """By the last batch: one of an old format clears all epochs when it is appended."""
+    last = max(
+        (segment for segment in segments if segment.size_bytes),
+        key=lambda segment: segment.base_offset,
+        default=None,
+    )
+    place = None if last is None else last.last_place()
+    if last is None or place is None:
+        return False
+    return last.batch_at(place).partition_leader_epoch != NO_PARTITION_LEADER_EPOCH
+
+
 def _mend_indexes(
-    segment: LogSegment, segments: SegmentList, place: LogPlace, findings: Findings
+    place: LogPlace, segments: SegmentList, snapshots: list[int], findings: Findings
 ) -> None:
+    """All three of a segment: that a transaction index is missing cannot be told by itself."""
+    damaged = [segment for segment in segments if not _has_sound_indexes(segment)]
+    known: ProducerStates | None = None
+    previous: LogSegment | None = None
+    for segment in damaged:
+        findings.note(f"{segment}: an index is missing or damaged, and made anew")
+        if known is None or previous is None or segments.after(previous) is not segment:
+            known = _producers_before(segment, place, segments, snapshots)
+        segment.rebuild_indexes()
+        damage = rebuild_transaction_index(segment, known)
+        if damage is not None:
+            findings.note(f"{segment}: {damage}")
+        previous = segment
+
+
+def _has_sound_indexes(segment: LogSegment) -> bool:
     """By their shape only: a look inside all indexes would take too long for many partitions."""
     index, time_index = segment.index.entries, segment.time_index.entries
     exist = index.was_there and time_index.was_there
-    if not (exist and index.has_whole_entries and time_index.has_whole_entries):
-        findings.note(f"{segment}: an index is missing or damaged, and made anew")
-        segment.rebuild_indexes()
-        segment.seal()
-    if not segment.transaction_index.is_sound(base_offset=segment.base_offset):
-        findings.note(f"{segment}: the transaction index is damaged, and made anew")
-        producers = ProducerStates(place.partition, place.directory, place.producer_settings)
-        rebuild_transaction_index(segment, segments, producers)
+    are_whole = index.has_whole_entries and time_index.has_whole_entries
+    is_sound = segment.transaction_index.is_sound(base_offset=segment.base_offset)
+    return exist and are_whole and is_sound
 
 
-def _find_ends(place: LogPlace, segments: SegmentList, findings: Findings) -> tuple[int, int]:
+def _producers_before(
+    segment: LogSegment, place: LogPlace, segments: SegmentList, snapshots: list[int]
+) -> ProducerStates:
+    """Without a look at later snapshots, which will be needed."""
+    end = segment.base_offset
+    known = ProducerStates(
+        place.partition,
+        place.directory,
+        place.producer_settings,
+        snapshots=[offset for offset in snapshots if offset <= end],
+    )
+    # What is damaged will be found again, and reported, when the log itself is loaded.
+    rebuild_producers(known, segments, end=end, now_ms=place.now_ms)
+    return known
+
+
+def _find_ends(
+    place: LogPlace, segments: SegmentList, epochs: LeaderEpochs, findings: Findings
+) -> tuple[int, int]:
     """The start and the end of the log; makes its first segment if there is none."""
     if len(segments):
         end_offset = segments.active.next_offset()
@@ -207,6 +287,7 @@ def _find_ends(place: LogPlace, segments: SegmentList, findings: Findings) -> tu
         for segment in dropped:
             segment.move(Stage.DELETED)
         remove(dropped)
+        epochs.clear()
     first = LogSegment(place.directory, place.start_offset, shape_of(place.settings))
     first.create()
     segments.add(first)

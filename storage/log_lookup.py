@@ -5,17 +5,20 @@ the first record, in the order of offsets, whose timestamp is T or later.  The t
 each segment what its largest timestamp is, and from where on a larger one can be found; from there
 the batches are looked at, and in the first with a large enough timestamp, its records.
 
+An answer from damaged batches would be a guess: they are CorruptMessage.
+
 Owner: the event loop.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import NamedTuple
 
 from odradek.protocol.records.record_set import AnyBatch
 from odradek.storage.log import Log
 from odradek.storage.log_segment import LogSegment
-from odradek.storage.time_index import NO_TIMESTAMP
+from odradek.storage.time_index import NO_TIMESTAMP, TimestampOffset
 
 NO_EPOCH = -1
 
@@ -52,24 +55,68 @@ def first_at_or_after(log: Log, timestamp: int) -> FoundOffset | None:
 
 
 def of_largest_timestamp(log: Log) -> FoundOffset | None:
-    """The first record with the largest timestamp of all; None if no record has a timestamp."""
-    segments = log.segments.from_offset(log.start_offset)
-    segment = max(segments, key=lambda each: each.largest.timestamp)
+    """The first record, from the start of the log on, that has the largest timestamp of all.
+
+    None if no record has a timestamp.
+    """
+    holding_start, *later = log.segments.from_offset(log.start_offset)
+    found = _largest_in_segment(holding_start, start=log.start_offset)
+    youngest = max(later, key=lambda segment: segment.largest.timestamp, default=None)
+    if youngest is not None:
+        timestamp = youngest.largest.timestamp
+        if timestamp > (NO_TIMESTAMP if found is None else found.timestamp):
+            return _first_in_segment(youngest, timestamp, start=log.start_offset) or found
+    return found
+
+
+def _largest_in_segment(segment: LogSegment, *, start: int) -> FoundOffset | None:
     largest = segment.largest.timestamp
-    if largest == NO_TIMESTAMP:
-        return None
-    return _first_in_segment(segment, largest, start=log.start_offset)
+    found = _first_in_segment(segment, largest, start=start) if largest > NO_TIMESTAMP else None
+    if found is None and segment.base_offset < start:
+        # It may lie before the start, and then the time index does not know the next largest.
+        largest = max(_timestamps_from(segment, start), default=NO_TIMESTAMP)
+        found = _first_in_segment(segment, largest, start=start) if largest > NO_TIMESTAMP else None
+    return found
 
 
 def _first_in_segment(segment: LogSegment, timestamp: int, *, start: int) -> FoundOffset | None:
-    entry = segment.time_index.lookup(timestamp - 1)
-    begin = segment.index.lookup(max(entry.offset, start)).position
-    for _, batch in segment.batches(start=begin):
-        if batch.max_timestamp >= timestamp and batch.last_offset >= start:
+    entry = _entry_before(segment, timestamp)
+    for batch in _batches_from(segment, max(entry.offset, start)):
+        if batch.max_timestamp >= timestamp:
             found = _first_in_batch(batch, timestamp, start=start)
             if found is not None:
                 return found
     return None
+
+
+def _entry_before(segment: LogSegment, timestamp: int) -> TimestampOffset:
+    """Up to whose offset everything is older than ``timestamp``."""
+    entry = segment.time_index.lookup(timestamp - 1)
+    if entry.timestamp > NO_TIMESTAMP and not segment.has_largest(entry):
+        segment.rebuild_indexes()
+        entry = segment.time_index.lookup(timestamp - 1)
+    return entry
+
+
+def _batches_from(segment: LogSegment, offset: int) -> Iterator[AnyBatch]:
+    """From the one that holds ``offset`` on; CorruptMessage at one that is damaged."""
+    first = segment.find(offset)
+    if first is not None:
+        for _, batch in segment.batches(start=first.position):
+            batch.check_crc()
+            yield batch
+
+
+def _timestamps_from(segment: LogSegment, offset: int) -> Iterator[int]:
+    """Among which is the largest of the records from ``offset`` on."""
+    for number, batch in enumerate(_batches_from(segment, offset)):
+        if number > 0:
+            yield batch.max_timestamp
+            continue
+        # Only the first can reach to before the offset.
+        for record in batch.records():
+            if record.offset >= offset:
+                yield record.timestamp
 
 
 def _first_in_batch(batch: AnyBatch, timestamp: int, *, start: int) -> FoundOffset | None:

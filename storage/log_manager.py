@@ -242,25 +242,24 @@ class LogManager:
         with future:
             self.logs.remove(future)
             self._doomed.doom(future)
-        self.logs.current[partition].is_leaving = False
 
     def prepare_move(self, partition: TopicPartition, *, now_ms: int) -> list[DiskWork]:
         """The copy has caught up.  To be carried out in this order."""
-        return LogDirMove(partition, self.logs).prepare(self._checkpoints, now_ms=now_ms)
+        return LogDirMove(partition, self.logs).prepare(now_ms=now_ms)
 
     def finish_move(self, partition: TopicPartition) -> DiskWork | None:
         """Go over to the copy; None if it has fallen behind, and has to be prepared again.
 
         When the work is done, ``deletions`` have to follow.
         """
-        current = self.logs.current[partition]
         move = LogDirMove(partition, self.logs)
-        with current:
-            self._check_not_compacting(current)
-            if not move.is_ready(self._checkpoints):
+        with move.current:
+            self._check_not_compacting(move.current)
+            if not move.is_ready:
                 return None
         work = move.swap(self._doomed)
-        self.cleaner.moved(partition, source=current.directory.path, target=work.directory.path)
+        source, target = move.current.directory, move.future.directory
+        self.cleaner.moved(partition, source=source.path, target=target.path)
         return work
 
     # Checkpoints and the end

@@ -10,8 +10,12 @@ The order of an append: the bytes, then the indexes, then ``size_bytes``.  Nobod
 it, and recovery cuts it off.  Index entries that point beyond the bytes cannot be: an index that
 cannot be written fails the append before ``size_bytes`` moves.
 
-With ``preallocate`` the .log file is made as long as it may become, and cut to ``size_bytes`` when
-it is sealed or closed.
+With ``preallocate`` the first append makes the .log file as long as it may become, and it is cut to
+``size_bytes`` when it is sealed or closed.
+
+Indexes have no checksums.  So an entry is believed only if there is a batch where it leads; else
+both indexes are made anew.  Where the entry is right and yet the batches break off, it is they that
+are damaged, and the reader is told.
 
 Files are opened on first use, so that a clean log of a thousand segments costs a thousand names.
 
@@ -22,11 +26,12 @@ Owner: the event loop; ``flush`` may run on a disk thread.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
-from itertools import chain
 from pathlib import Path
 from typing import NamedTuple
 
+from odradek.protocol.errors import CorruptMessage
 from odradek.protocol.file_region import FileRegion
 from odradek.protocol.records.record_set import AnyBatch
 from odradek.storage import batch_scan, files
@@ -86,8 +91,10 @@ class LogSegment:
         self.transaction_index = TransactionIndex(self.path(Content.TRANSACTION_INDEX))
         self._bytes_since_entry = 0
         self._largest: TimestampOffset | None = None
-        #: When the segment may begin to age: see roll.py.
+        self._are_indexes_new = False
+        #: What its age is counted from, once that has been looked at: see rolling.py.
         self.first_timestamp: int | None = None
+        self.begun_ms: int | None = None
 
     def path(self, content: Content) -> Path:
         return file_path(self.directory, self.base_offset, content, self.stage)
@@ -100,8 +107,6 @@ class LogSegment:
     def file(self) -> OpenFile:
         if self._file is None:
             self._file = OpenFile(self.path(Content.BATCHES), writable=True)
-            if self.shape.preallocated_bytes > self.size_bytes:
-                files.system.ftruncate(self._file.descriptor, self.shape.preallocated_bytes)
         return self._file
 
     @property
@@ -125,22 +130,32 @@ class LogSegment:
 
     def append(self, buffers: Sequence[files.Buffer], appended: Appended) -> None:
         """Append whole batches whose offsets are already assigned."""
-        size_bytes, last_offset, max_timestamp, offset_of_max_timestamp = appended
         position = self.size_bytes
-        assert self.index.can_hold(last_offset), (self, appended)
-        files.write_at(self.file.descriptor, buffers, position)
+        assert self.index.can_hold(appended.last_offset), (self, appended)
+        descriptor = self.file.descriptor
+        if position == 0:
+            self.first_timestamp = appended.max_timestamp
+            if self.shape.preallocated_bytes:
+                files.system.ftruncate(descriptor, self.shape.preallocated_bytes)
+        files.write_at(descriptor, buffers, position)
+        self.note(position, appended)
+        self.size_bytes = position + appended.size_bytes
+
+    def note(self, position: int, appended: Appended) -> None:
+        """Index what is being written, or has been found, at ``position``; positions ascend."""
+        size_bytes, last_offset, max_timestamp, offset_of_max_timestamp = appended
         largest = self.largest
         if max_timestamp > largest.timestamp:
             largest = TimestampOffset(max_timestamp, offset_of_max_timestamp)
         if self._bytes_since_entry > self.shape.index_interval_bytes:
-            self.index.append(offset=last_offset, position=position)
-            self.time_index.append_if_later(timestamp=largest.timestamp, offset=largest.offset)
+            # An old segment may not fit the indexes of today: a lookup then walks further.
+            if not self.index.is_full:
+                self.index.append(offset=last_offset, position=position)
+            if not self.time_index.is_full:
+                self.time_index.append_if_later(timestamp=largest.timestamp, offset=largest.offset)
             self._bytes_since_entry = 0
-        if position == 0:
-            self.first_timestamp = max_timestamp
         self._largest = largest
         self._bytes_since_entry += size_bytes
-        self.size_bytes = position + size_bytes
 
     def truncate(self, offset: int) -> int:
         """Remove every batch that holds ``offset`` or a later one; how many bytes went."""
@@ -164,26 +179,35 @@ class LogSegment:
         if self.shape.preallocated_bytes:
             files.truncate(self.path(Content.BATCHES), self.size_bytes)
 
-    def rebuild_indexes(self) -> None:
-        """Both indexes anew from the batches, of which whole ones only are looked at."""
+    def reset_indexes(self) -> None:
+        """Forget all entries of both, so that the batches can be noted from the first on."""
         self.index.reset()
         self.time_index.reset()
-        largest, since_entry = self.time_index.last, 0
-        for position, batch in self.batches():
-            if batch.max_timestamp > largest.timestamp:
-                largest = TimestampOffset(batch.max_timestamp, batch.last_offset)
-            if since_entry > self.shape.index_interval_bytes:
-                self.index.append(offset=batch.last_offset, position=position)
-                self.time_index.append_if_later(timestamp=largest.timestamp, offset=largest.offset)
-                since_entry = 0
-            since_entry += batch.size_bytes
-        self._bytes_since_entry = since_entry
-        self._largest = largest
+        self._bytes_since_entry = 0
+        self._largest = self.time_index.last
 
-    def recovered(self, *, size_bytes: int, largest: TimestampOffset) -> None:
-        """Recovery has cut the .log file to ``size_bytes`` and written the indexes anew."""
+    def rebuild_indexes(self) -> CorruptMessage | None:
+        """Both anew from the batches, up to the first that cannot be one; why not, if there is."""
+        self._are_indexes_new = True
+        self.reset_indexes()
+        damage = None
+        try:
+            for position, batch in self.batches():
+                self.note_batch(position, batch)
+        except CorruptMessage as found:
+            damage = found
+        self.seal()
+        return damage
+
+    def note_batch(self, position: int, batch: AnyBatch) -> None:
+        last_offset = batch.last_offset
+        self.note(
+            position, Appended(batch.size_bytes, last_offset, batch.max_timestamp, last_offset)
+        )
+
+    def recovered(self, *, size_bytes: int) -> None:
+        """The .log file has been cut to ``size_bytes``, and every batch in it noted."""
         self.size_bytes = size_bytes
-        self._largest = largest
         self.seal()
 
     def flush(self) -> None:
@@ -207,21 +231,28 @@ class LogSegment:
     def _largest_by_scan(self) -> TimestampOffset:
         """From the last entry of the time index on, as the index lags behind the batches."""
         largest = self.time_index.last
-        for _, batch in self.batches(start=self.index.lookup(largest.offset).position):
-            if batch.max_timestamp > largest.timestamp:
-                largest = TimestampOffset(batch.max_timestamp, batch.last_offset)
+        with suppress(CorruptMessage):  # whoever reads the batches will be told
+            first = self.find(largest.offset)
+            for _, batch in self.batches(
+                start=self.size_bytes if first is None else first.position
+            ):
+                if batch.max_timestamp > largest.timestamp:
+                    largest = TimestampOffset(batch.max_timestamp, batch.last_offset)
         return largest
 
     def _cut(self, position: int) -> None:
         files.system.ftruncate(self.file.descriptor, position)
         self.size_bytes = position
         if position == 0:
-            self.first_timestamp = None
+            self.first_timestamp = self.begun_ms = None
 
     # Reading
 
     def find(self, offset: int) -> BatchPlace | None:
-        """The first batch whose last offset is ``offset`` or a later one; None if there is none."""
+        """The first batch whose last offset is ``offset`` or a later one; None if there is none.
+
+        CorruptMessage if it cannot be reached.
+        """
         entry = self.index.lookup(offset)
         # What an index entry leads to is often the very batch, and found by one small read.
         place = batch_scan.place_at(self.file.descriptor, entry.position, end=self.size_bytes)
@@ -235,17 +266,31 @@ class LogSegment:
     def _places_from(self, entry: OffsetPosition) -> Iterator[BatchPlace]:
         """Where the batches are, from the one that an index entry leads to on.
 
-        An entry that leads nowhere shows that the index is damaged: it is made anew, and the walk
-        starts at the beginning.
+        If the entry has led astray, the indexes are made anew, and the walk starts over at the
+        beginning.  CorruptMessage where the batches break off.
         """
-        places = self.places(start=entry.position)
-        if entry.position == 0:
-            return places
-        first = next(places, None)
-        if first is None or not self._is_sound(entry, first):
-            self.rebuild_indexes()
-            return self.places()
-        return chain((first,), places)
+        position, is_begun = entry.position, entry.position == 0
+        for place in self.places(start=position):
+            if not is_begun and not self._is_sound(entry, place):
+                break
+            is_begun = True
+            yield place
+            position = place.position + place.size_bytes
+        if is_begun and position == self.size_bytes:
+            return
+        if entry.position == 0 or self._are_indexes_new or self._is_right(entry):
+            raise CorruptMessage(f"{self}: no batch at {position}")
+        self.rebuild_indexes()
+        yield from self._places_from(OffsetPosition(self.base_offset, 0))
+
+    def _is_right(self, entry: OffsetPosition) -> bool:
+        """Whether there is an intact batch where an entry leads."""
+        place = batch_scan.place_at(self.file.descriptor, entry.position, end=self.size_bytes)
+        if place is None or not self._is_sound(entry, place):
+            return False
+        with suppress(CorruptMessage):
+            return self.batch_at(place).is_valid()
+        return False
 
     @staticmethod
     def _is_sound(entry: OffsetPosition, place: BatchPlace) -> bool:
@@ -278,12 +323,26 @@ class LogSegment:
         """Position and view of each batch; CorruptMessage where there is none."""
         return batch_scan.batches(self.file.descriptor, start=start, end=self.size_bytes)
 
-    def next_offset(self) -> int:
-        """The offset after the last in the segment; costs a scan from the last index entry on."""
-        last = self.base_offset - 1
+    def batch_at(self, place: BatchPlace) -> AnyBatch:
+        """The batch that was found there; nothing else is read."""
+        end = place.position + place.size_bytes
+        batches = batch_scan.batches(self.file.descriptor, start=place.position, end=end)
+        return next(batches)[1]
+
+    def last_place(self) -> BatchPlace | None:
+        """Where the last batch is; costs a walk from the last index entry on.
+
+        CorruptMessage if the batches break off before the end of the file.
+        """
+        last = None
         for place in self._places_from(self.index.last):
-            last = place.last_offset
-        return last + 1
+            last = place
+        return last
+
+    def next_offset(self) -> int:
+        """The offset after the last in the segment; as costly as ``last_place``."""
+        last = self.last_place()
+        return self.base_offset if last is None else last.last_offset + 1
 
     def _largest_by_index(self) -> TimestampOffset:
         """The last entry of the time index, which is right in a segment that was sealed.
@@ -291,17 +350,16 @@ class LogSegment:
         Only if it names a batch that has this timestamp; else the index is made anew.
         """
         entry = self.time_index.last
-        if self.size_bytes and entry != self._largest_in_batch(entry.offset):
+        if self.size_bytes and not self.has_largest(entry) and self._largest is None:
             self.rebuild_indexes()
-            return self._largest or entry
-        return entry
+        return self._largest or entry
 
-    def _largest_in_batch(self, offset: int) -> TimestampOffset | None:
-        place = self.find(offset)
-        if place is None:
-            return None
-        _, batch = next(self.batches(start=place.position))
-        return TimestampOffset(batch.max_timestamp, offset)
+    def has_largest(self, entry: TimestampOffset) -> bool:
+        """Whether an entry of the time index is true of the batch that it names."""
+        with suppress(CorruptMessage):
+            place = self.find(entry.offset)
+            return place is not None and self.batch_at(place).max_timestamp == entry.timestamp
+        return False
 
     # Files
 
@@ -313,10 +371,14 @@ class LogSegment:
             if source.exists():
                 files.rename(source, file_path(self.directory, self.base_offset, content, stage))
         self.stage = stage
+        self._take_over_names()
 
     def relocate(self, directory: Path) -> None:
         """The directory has been renamed.  What is open stays open."""
         self.directory = directory
+        self._take_over_names()
+
+    def _take_over_names(self) -> None:
         self.index.entries.path = self.path(Content.OFFSET_INDEX)
         self.time_index.entries.path = self.path(Content.TIME_INDEX)
         self.transaction_index.path = self.path(Content.TRANSACTION_INDEX)

@@ -1,7 +1,8 @@
 """Cutting a log's end: a follower drops what its leader never had.
 
-The order keeps every crash harmless.  Segments go from the last to the first, so that what is left
-is always a prefix of the log; the recovery point is below the cut before anything can be appended
+The order keeps every crash harmless.  Segments go from the last to the first, and their going is
+synced before the first of them is cut, so that what is left is always a prefix of the log; the
+recovery point is below the cut before anything can be appended
 there again, as it is only ever checkpointed from memory.  Epochs and producers are cut after the
 batches, and the loader cuts them again if they were not.
 
@@ -12,8 +13,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from odradek.protocol.errors import CorruptMessage, KafkaError
+from odradek.storage import files
 from odradek.storage.deletion import set_aside
 from odradek.storage.log_segment import LogSegment
+from odradek.storage.producer_recall import recall
 from odradek.storage.producer_state import ProducerStates
 from odradek.storage.segment_list import SegmentList
 
@@ -36,6 +40,8 @@ def truncate(log: Log, offset: int, *, now_ms: int) -> list[LogSegment]:
     dropped = [segment for segment in log.segments if segment.base_offset > offset]
     log.segments.remove(dropped)
     set_aside(reversed(dropped), log.producers.snapshots)
+    if dropped:
+        files.sync_directory(log.directory)
     active = log.segments.active
     first_dropped = active.find(offset)
     active.truncate(offset)
@@ -74,20 +80,31 @@ def _cut_ends(log: Log) -> None:
 
 def rebuild_producers(
     producers: ProducerStates, segments: SegmentList, *, end: int, now_ms: int
-) -> None:
+) -> list[KafkaError]:
     """Bring the producers' states to ``end``: from the newest snapshot, then from the batches.
 
     All batches that are there count, even those before the start of the log: a retry of one is
-    still a retry.
+    still a retry.  Of what is damaged, which is returned, the rest of the segment is left out.
     """
-    producers.reload(start=min(segments.first.base_offset, end), end=end, now_ms=now_ms)
+    start = min(segments.first.base_offset, end)
+    damages: list[KafkaError] = [*producers.reload(start=start, end=end, now_ms=now_ms)]
     unknown = segments.between(producers.end_offset, end) if producers.end_offset < end else []
     for segment in unknown:
-        place = segment.find(producers.end_offset)
-        if place is None:
-            continue
-        for _, batch in segment.batches(start=place.position):
-            if batch.last_offset >= end:
-                break
-            producers.replay([batch], end_offset=batch.next_offset)
+        try:
+            _replay(segment, producers, end)
+        except CorruptMessage as damage:
+            damages.append(damage)
     producers.advance(end)
+    recall(producers, segments, end=end)
+    return damages
+
+
+def _replay(segment: LogSegment, producers: ProducerStates, end: int) -> None:
+    first = segment.find(producers.end_offset)
+    if first is None:
+        return
+    for _, batch in segment.batches(start=first.position):
+        if batch.last_offset >= end:
+            break
+        batch.check_crc()
+        producers.replay([batch], end_offset=batch.next_offset)

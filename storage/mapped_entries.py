@@ -14,6 +14,7 @@ Owner: the event loop; ``flush`` may run on a disk thread.
 
 from __future__ import annotations
 
+import errno
 import mmap
 import os
 from pathlib import Path
@@ -137,11 +138,15 @@ class MappedEntries:
 
     def _open_map(self, *, writable: bool) -> None:
         self.abandon()
-        descriptor = files.open_for_writing(self.path)
+        open_file = files.open_for_writing if writable else files.open_for_reading
+        descriptor = open_file(self.path)
         try:
-            if writable:
-                files.system.ftruncate(descriptor, self.capacity * self.entry_bytes)
             length = os.fstat(descriptor).st_size
+            if length < self.count * self.entry_bytes:
+                raise OSError(errno.EIO, "an index has been cut short", os.fspath(self.path))
+            if writable:
+                length = self.capacity * self.entry_bytes
+                files.system.ftruncate(descriptor, length)
             access = mmap.ACCESS_WRITE if writable else mmap.ACCESS_READ
             self._map = mmap.mmap(descriptor, length, access=access)
         finally:

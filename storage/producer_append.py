@@ -48,7 +48,11 @@ NO_COORDINATOR_EPOCH = -1
 
 PACKED_BATCH = Struct(">iqiq")
 _pack_batch = PACKED_BATCH.pack
-_unpack_last_sequence = Struct(">i").unpack_from
+#: By the length of so many packed batches.
+_last_sequences_in = {
+    count * PACKED_BATCH.size: Struct(">" + count * "i20x").unpack_from
+    for count in range(1, BATCHES_KEPT + 1)
+}
 _KEPT_BESIDE_NEWEST_BYTES = (BATCHES_KEPT - 1) * PACKED_BATCH.size
 
 
@@ -118,15 +122,20 @@ class ProducerState:
     @property
     def last_sequence(self) -> int:
         packed = self.packed_batches
-        return _unpack_last_sequence(packed)[0] if packed else NO_SEQUENCE
+        return _last_sequences_in[len(packed)](packed)[0] if packed else NO_SEQUENCE
 
     def is_continued_by(self, batch: AnyBatch) -> bool:
-        """Whether ``batch`` is in sequence, and in a transaction just if one is open."""
+        """Whether ``batch`` is next in sequence, and in a transaction just if one is open.
+
+        Then all checks are passed by.  Where sequences went back, it is False for the sake of
+        retries: at the wrap-around, and after an expired producer did not go on where it was.
+        """
         packed = self.packed_batches
         if not packed or batch.producer_epoch != self.epoch:
             return False
-        last: int = _unpack_last_sequence(packed)[0]
-        if batch.base_sequence != (last + 1 if last != SEQUENCE_MAX else 0):
+        last_sequences = _last_sequences_in[len(packed)](packed)
+        last = last_sequences[0]
+        if batch.base_sequence != last + 1 or last != max(last_sequences):
             return False
         is_open = self.transaction_first_offset is not None
         return is_open == (batch.attributes & TRANSACTIONAL_FLAG != 0)

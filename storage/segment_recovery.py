@@ -1,8 +1,9 @@
 """Reading a segment again after an unclean stop: what is whole stays, the rest is cut off.
 
-Every batch is checked: it must be complete, its checksum right, its offsets beyond those before it
-and near enough to the segment's base.  The file is cut at the first that is not.  The three indexes
-are written anew from what is left, leader epochs and producers' states learn from it.
+Every batch is checked: it must be complete, its checksum right, and its offsets, which the checksum
+does not cover, beyond those before it and near enough to the segment's base.  The file is cut at
+the first that is not.  The three indexes are written anew from what is left, leader epochs and
+producers' states learn from it.
 
 Owner: whoever recovers the log; nobody else has it open.
 """
@@ -10,6 +11,7 @@ Owner: whoever recovers the log; nobody else has it open.
 from __future__ import annotations
 
 from odradek.protocol.errors import CorruptMessage
+from odradek.protocol.records.batch import NO_PARTITION_LEADER_EPOCH, RecordBatch
 from odradek.protocol.records.record_set import AnyBatch
 from odradek.storage import files
 from odradek.storage.leader_epochs import LeaderEpochs
@@ -17,8 +19,6 @@ from odradek.storage.log_segment import LogSegment
 from odradek.storage.paths import Content
 from odradek.storage.producer_append import AppendOrigin
 from odradek.storage.producer_state import ProducerStates
-from odradek.storage.segment_list import SegmentList
-from odradek.storage.time_index import TimestampOffset
 from odradek.storage.transaction_index import AbortedTransaction, TransactionIndex
 
 
@@ -28,20 +28,17 @@ class SegmentRecovery:
     def __init__(
         self, segment: LogSegment, producers: ProducerStates, epochs: LeaderEpochs
     ) -> None:
-        self._segment = segment
+        self.segment = segment
         self._producers = producers
         self._epochs = epochs
-        self._largest = TimestampOffset(-1, segment.base_offset)
-        self._since_entry = 0
         self.next_offset = segment.base_offset
         self.valid_bytes = 0
         self.damage: CorruptMessage | None = None
 
     def run(self) -> None:
         """Read the segment; what is found stands in ``valid_bytes`` and ``damage``."""
-        segment = self._segment
-        segment.index.reset()
-        segment.time_index.reset()
+        segment = self.segment
+        segment.reset_indexes()
         segment.transaction_index.reset()
         try:
             for position, batch in segment.batches():
@@ -51,33 +48,40 @@ class SegmentRecovery:
 
     def cut(self) -> int:
         """Remove what is not valid; how many bytes.  Later segments must be gone by then."""
-        segment = self._segment
+        segment = self.segment
         removed = segment.size_bytes - self.valid_bytes
         if removed:
             files.truncate(segment.path(Content.BATCHES), self.valid_bytes)
-        segment.recovered(size_bytes=self.valid_bytes, largest=self._largest)
+        segment.recovered(size_bytes=self.valid_bytes)
         return removed
 
     def _take(self, position: int, batch: AnyBatch) -> None:
-        segment = self._segment
+        segment = self.segment
         batch.check_crc()
         last_offset = batch.last_offset
-        if last_offset < self.next_offset or not segment.index.can_hold(last_offset):
+        # An old wrapper would have to be unpacked to tell its first offset.
+        first_offset = batch.base_offset if isinstance(batch, RecordBatch) else last_offset
+        if first_offset < self.next_offset or not segment.index.can_hold(last_offset):
             raise CorruptMessage(f"{batch} at {position}, where {self.next_offset} is next")
-        if batch.max_timestamp > self._largest.timestamp:
-            self._largest = TimestampOffset(batch.max_timestamp, last_offset)
-        if self._since_entry > segment.shape.index_interval_bytes:
-            segment.index.append(offset=last_offset, position=position)
-            segment.time_index.append_if_later(
-                timestamp=self._largest.timestamp, offset=self._largest.offset
-            )
-            self._since_entry = 0
-        self._since_entry += batch.size_bytes
-        if batch.partition_leader_epoch > self._epochs.latest_epoch:
-            self._epochs.assign(batch.partition_leader_epoch, start_offset=batch.base_offset)
+        segment.note_batch(position, batch)
+        learn_epoch(batch, self._epochs)
         learn(batch, self._producers, segment.transaction_index)
         self.next_offset = last_offset + 1
         self.valid_bytes = position + batch.size_bytes
+
+
+def learn_epoch(batch: AnyBatch, epochs: LeaderEpochs) -> None:
+    """Take the epoch of a batch that is in the log into account.
+
+    What is known of it already stays: compaction may have removed the batch that it began with.
+    What contradicts it is of batches that are no longer there.
+    """
+    epoch = batch.partition_leader_epoch
+    if epoch == NO_PARTITION_LEADER_EPOCH or epochs.epoch_of(batch.base_offset) == epoch:
+        return
+    epochs.truncate_from_end(batch.base_offset)
+    if epoch > epochs.latest_epoch:
+        epochs.assign(epoch, start_offset=batch.base_offset)
 
 
 def learn(
@@ -97,16 +101,18 @@ def learn(
 
 
 def rebuild_transaction_index(
-    damaged: LogSegment, segments: SegmentList, producers: ProducerStates
-) -> None:
-    """Write the index anew from all batches up to the segment's end.
+    segment: LogSegment, producers: ProducerStates
+) -> CorruptMessage | None:
+    """Anew from the batches, up to the first bad one; why it is bad, if there is one.
 
-    ``producers`` must be new: transactions that ended here may have begun in any segment before.
+    ``producers`` must know everything before the segment.
     """
-    damaged.transaction_index.reset()
-    for segment in segments:
-        index = damaged.transaction_index if segment is damaged else None
+    index = segment.transaction_index
+    index.reset()
+    try:
         for _, batch in segment.batches():
+            batch.check_crc()
             learn(batch, producers, index)
-        if segment is damaged:
-            return
+    except CorruptMessage as damage:
+        return damage
+    return None

@@ -27,7 +27,7 @@ from odradek.protocol.records.batch import (
     TRANSACTIONAL_FLAG,
     RecordBatch,
 )
-from odradek.protocol.records.compression import Codec, compress
+from odradek.protocol.records.compression import Codec, check_level, compress
 from odradek.protocol.records.crc32c import crc32c
 from odradek.protocol.records.record import (
     NO_TIMESTAMP,
@@ -85,6 +85,7 @@ class BatchBuilder:
 
     def __init__(self, fields: BatchFields = _PLAIN, *, size_bytes_max: int | None = None) -> None:
         """``size_bytes_max`` is only what ``has_room_for`` goes by."""
+        check_level(fields.codec, fields.level)
         self.fields = fields
         self.size_bytes_max = size_bytes_max
         self.count = 0
@@ -137,13 +138,15 @@ class BatchBuilder:
                 f"offset {offset} where {self.next_offset} is next in a batch from "
                 f"{self.fields.base_offset}"
             )
-        if not NO_TIMESTAMP <= timestamp <= _TIMESTAMP_MAX:
-            raise EncodeError(f"timestamp {timestamp}")
         assert not self._is_built
         base_timestamp = timestamp if self._base_timestamp is None else self._base_timestamp
+        timestamp_delta = timestamp - base_timestamp
+        # From no timestamp to the very last one the delta would not fit 64 bits.
+        if not NO_TIMESTAMP <= timestamp <= _TIMESTAMP_MAX or timestamp_delta > _TIMESTAMP_MAX:
+            raise EncodeError(f"timestamp {timestamp} in a batch from timestamp {base_timestamp}")
         write_record(
             self._buffer,
-            timestamp_delta=timestamp - base_timestamp,
+            timestamp_delta=timestamp_delta,
             offset_delta=offset_delta,
             key=key,
             value=value,

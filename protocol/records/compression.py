@@ -1,7 +1,9 @@
 """The codecs of record batches, behind one table.
 
 Each is written as Kafka's Java clients write it, and read strictly: what is cut short, damaged,
-followed by other bytes or made by another codec is a CorruptMessage.
+followed by other bytes or made by another codec is a CorruptMessage.  Kafka's own readers pass over
+what follows a gzip member (unless it is another), an LZ4 frame, and up to three bytes after snappy;
+no client is known to leave any there.
 
     gzip     RFC 1952, one member or several
     snappy   blocks in xerial's frame, or one block without
@@ -9,6 +11,7 @@ followed by other bytes or made by another codec is a CorruptMessage.
     zstd     one frame or several, with or without their content size
 
 Invariant: no more than ``max_bytes`` is ever unpacked, whatever the source claims.
+Invariant: a source of many tiny members, frames or blocks is refused: each costs time, not bytes.
 Owner: none; any thread.
 """
 
@@ -17,7 +20,7 @@ from collections.abc import Callable, Sequence
 from enum import IntEnum
 from typing import NamedTuple
 
-from odradek.protocol.errors import CorruptMessage
+from odradek.protocol.errors import CorruptMessage, EncodeError
 from odradek.protocol.records import snappy, zstd
 from odradek.protocol.varint import Buffer
 
@@ -51,9 +54,13 @@ def codec_of(attributes: int) -> Codec:
 
 def compress(codec: Codec, source: Buffer, *, level: int | None = None) -> bytes:
     """``level`` is one of the codec's ``LEVELS``; None is its default."""
-    if level is not None and level not in LEVELS[codec]:
-        raise ValueError(f"{codec.name} has no level {level}")
+    check_level(codec, level)
     return _CODERS[codec].compress(source, level)
+
+
+def check_level(codec: Codec, level: int | None) -> None:
+    if level is not None and level not in LEVELS[codec]:
+        raise EncodeError(f"level: {codec.name} has no level {level}")
 
 
 def decompress(codec: Codec, source: Buffer, *, max_bytes: int = DECOMPRESSED_BYTES_MAX) -> bytes:

@@ -103,12 +103,18 @@ def rebuilt_for_append(
     """
     _check_shape(batches)
     assert not batches[0].is_control, "markers are appended as they are"
+    # Outside the try: what is wrong with the fields is not the records' fault.
+    builder = (
+        BatchBuilder(_with_producer(fields, batches[0]))
+        if magic == MAGIC
+        else LegacyBuilder(_below_magic_2(fields, batches[0], magic))
+    )
     records = _renumbered(batches, fields.base_offset, max_bytes)
     try:
         converted = (
-            _one_batch(records, _with_producer(fields, batches[0]))
-            if magic == MAGIC
-            else _one_legacy_set(records, _below_magic_2(fields, batches[0], magic))
+            _one_batch(records, builder)
+            if isinstance(builder, BatchBuilder)
+            else _one_legacy_set(records, builder)
         )
     except EncodeError as error:
         raise InvalidRecord(f"a batch that cannot be rewritten: {error}") from error
@@ -149,8 +155,7 @@ def _with_producer(fields: BatchFields, batch: AnyBatch) -> BatchFields:
     )
 
 
-def _one_batch(records: Iterator[Record], fields: BatchFields) -> Converted:
-    builder = BatchBuilder(fields)
+def _one_batch(records: Iterator[Record], builder: BatchBuilder) -> Converted:
     for offset, timestamp, key, value, headers in records:
         builder.append(offset=offset, timestamp=timestamp, key=key, value=value, headers=headers)
     return Converted(builder.build() if builder.count else b"", builder.count)
@@ -164,10 +169,9 @@ def _below_magic_2(fields: BatchFields, batch: AnyBatch, magic: int) -> LegacyFo
     )
 
 
-def _one_legacy_set(records: Iterator[Record], form: LegacyFormat) -> Converted:
-    builder = LegacyBuilder(form)
+def _one_legacy_set(records: Iterator[Record], builder: LegacyBuilder) -> Converted:
     for record in records:
         if record.headers:
-            raise UnsupportedForMessageFormat(f"magic {form.magic} knows no headers")
+            raise UnsupportedForMessageFormat(f"magic {builder.form.magic} knows no headers")
         builder.append(record)
     return Converted(builder.build(), builder.count)

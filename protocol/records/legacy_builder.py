@@ -10,9 +10,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from struct import Struct
 
+from odradek.protocol.buffers import check_bytes
 from odradek.protocol.errors import EncodeError, UnsupportedCompressionType
 from odradek.protocol.records.batch import LOG_APPEND_TIME_FLAG, LOG_OVERHEAD_BYTES
-from odradek.protocol.records.compression import Codec, compress
+from odradek.protocol.records.compression import Codec, check_level, compress
 from odradek.protocol.records.legacy import (
     CHECKED_FROM_POSITION,
     CHECKSUM_POSITION,
@@ -52,6 +53,7 @@ class LegacyBuilder:
         assert form.magic in (0, 1), form.magic
         if form.codec is Codec.ZSTD:
             raise UnsupportedCompressionType(f"magic {form.magic} is older than zstd")
+        check_level(form.codec, form.level)
         self.form = form
         self.count = 0
         self.max_timestamp = NO_TIMESTAMP
@@ -96,7 +98,7 @@ class LegacyBuilder:
 
 
 def _write_message(out: bytearray, record: Record, *, form: LegacyFormat, codec: Codec) -> None:
-    key, value = _nullable(record.key), _nullable(record.value)
+    key, value = _nullable("key", record.key), _nullable("value", record.value)
     header = HEADER if form.magic == 0 else HEADER_WITH_TIMESTAMP
     length = header.size + len(key) + len(value) - LOG_OVERHEAD_BYTES
     start = len(out)
@@ -112,5 +114,8 @@ def _write_message(out: bytearray, record: Record, *, form: LegacyFormat, codec:
     _CHECKSUM.pack_into(out, start + CHECKSUM_POSITION, checksum)
 
 
-def _nullable(content: bytes | None) -> bytes:
-    return _NULL if content is None else _LENGTH.pack(len(content)) + content
+def _nullable(field: str, content: bytes | None) -> bytes:
+    if content is None:
+        return _NULL
+    check_bytes(field, content)
+    return _LENGTH.pack(len(content)) + content

@@ -22,6 +22,7 @@ from collections.abc import Iterator, Sequence
 from enum import IntEnum
 from typing import NamedTuple
 
+from odradek.protocol.buffers import check_bytes, shown
 from odradek.protocol.errors import CorruptMessage, DecodeError, EncodeError
 from odradek.protocol.varint import Buffer, read_varint, read_varlong, size_of_varlong, varlong
 
@@ -172,6 +173,10 @@ def write_record(
     headers: Sequence[Header],
 ) -> None:
     """Append a record to ``out``."""
+    if key.__class__ is not bytes and key is not None:
+        check_bytes("key", key)
+    if value.__class__ is not bytes and value is not None:
+        check_bytes("value", value)
     body = b"".join(
         (
             b"\0",
@@ -192,6 +197,8 @@ def _header_bytes(headers: Sequence[Header]) -> bytes:
     parts: list[Buffer] = [_VARINT[len(headers)]]
     for key, value in headers:
         name = _name_bytes(key)
+        if value.__class__ is not bytes and value is not None:
+            check_bytes(f"headers: value of {key!r}", value)
         parts += (_VARINT[len(name)], name)
         parts += (_NULL,) if value is None else (_VARINT[len(value)], value)
     return b"".join(parts)
@@ -200,8 +207,8 @@ def _header_bytes(headers: Sequence[Header]) -> bytes:
 def _name_bytes(key: str) -> bytes:
     try:
         return key.encode("utf-8", "surrogateescape")
-    except UnicodeEncodeError as error:
-        raise EncodeError(f"headers: key {key!r} is no text") from error
+    except (AttributeError, UnicodeEncodeError) as error:
+        raise EncodeError(f"headers: key {shown(key)} is no text") from error
 
 
 def size_of_record(

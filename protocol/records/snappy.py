@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from struct import Struct
 
 from odradek.protocol.errors import CorruptMessage, DecodeError
+from odradek.protocol.records.blocks import blocks_max
 from odradek.protocol.varint import Buffer, read_unsigned_varint
 
 MAGIC = b"\x82SNAPPY\0"
@@ -41,7 +42,10 @@ def decompress(source: Buffer, *, max_bytes: int) -> bytes:
 
     blocks: list[bytes] = []
     room = max_bytes
+    limit = blocks_max(len(source))
     for block in _blocks(memoryview(source)):
+        if len(blocks) == limit:
+            raise CorruptMessage(f"snappy: more than {limit} blocks in {len(source)} bytes")
         room -= _length_of(block)
         if room < 0:
             raise CorruptMessage(f"snappy: unpacks to more than {max_bytes} bytes")

@@ -6,7 +6,7 @@ from dataclasses import FrozenInstanceError
 
 import pytest
 
-from odradek.config.definition import Layer, SettingError, integer, text, value_of
+from odradek.config.definition import Layer, SettingError, integer, text, text_list, value_of
 from odradek.config.kinds import Password
 from odradek.config.settings import Settings, unknown_names
 from tests.config.log_tables import HOUR_MS, LogSettings, TopicSettings, on_disk
@@ -140,6 +140,21 @@ class TestFallbacks:
                 a: int = integer("a", default=value_of("b"), doc="Any.")
                 b: int = integer("b", default=value_of("a"), doc="Any.")
 
+    def test_a_table_that_extends_another_is_refused(self):
+        with pytest.raises(TypeError, match="More extends LogSettings, but a table stands alone"):
+
+            class More(LogSettings):
+                more: int = integer("more", default=1, doc="Any.")
+
+    def test_settings_of_a_class_that_is_no_table_are_refused_too(self):
+        class Mixed:
+            lost: int = integer("lost", default=1, doc="Any.")
+
+        with pytest.raises(TypeError, match="Table extends Mixed"):
+
+            class Table(Mixed, Settings):
+                pass
+
     def test_a_table_with_one_name_twice_is_refused(self):
         with pytest.raises(TypeError, match="Twice declares one name twice"):
 
@@ -191,10 +206,10 @@ class TestChanges:
         with pytest.raises(SettingError, match=r"log.segment.bytes=1: must be at least 14"):
             LogSettings().with_changes({"log.segment.bytes": "1"}, layer=Layer.CLUSTER)
 
-    def test_changes_of_other_tables_are_left_alone(self):
-        assert (
-            LogSettings().with_changes({"num.io.threads": "0"}, layer=Layer.BROKER) == LogSettings()
-        )
+    @pytest.mark.parametrize("written", ["0", None])
+    def test_a_change_of_what_the_table_lacks_is_refused(self, written):
+        with pytest.raises(SettingError, match=r"num.io.threads: is no setting of LogSettings"):
+            LogSettings().with_changes({"num.io.threads": written}, layer=Layer.BROKER)
 
     @pytest.mark.parametrize(
         ("name", "layer", "complaint"),
@@ -229,6 +244,13 @@ class TestInstances:
     def test_values_given_so_keep_the_rules_too(self):
         with pytest.raises(SettingError, match="must be at least 14"):
             LogSettings(segment_bytes=13)
+
+    def test_a_list_whose_text_would_be_another_is_refused(self):
+        rule = r"log.dirs: must have no comma within an element"
+        with pytest.raises(SettingError, match=rule):
+            LogSettings(dirs=("a,b", "c"))
+        with pytest.raises(SettingError, match=rule):
+            text_list("log.dirs", default=("a,b",), doc="All.")
 
     def test_an_attribute_that_does_not_exist_is_refused(self):
         with pytest.raises(TypeError, match="LogSettings has no segment_size"):

@@ -18,7 +18,9 @@ SEGMENT_FILES = (".log", ".index", ".timeindex", ".txnindex")
 def damage(data_directory: Path) -> None:
     """One kind for each partition in turn; internal topics stay as they are."""
     partitions = sorted(path.parent for path in data_directory.glob("*-*/partition.metadata"))
-    written = [path for path in partitions if not path.name.startswith(INTERNAL) and _last(path)]
+    written = [
+        path for path in partitions if not path.name.startswith(INTERNAL) and _has_batches(path)
+    ]
     for number, directory in enumerate(written):
         topic = directory.name.rpartition("-")[0]
         if topic in INTERRUPTED:
@@ -99,9 +101,13 @@ KINDS: tuple[Callable[[Path], None], ...] = (
 )
 
 
-def _last(directory: Path) -> Path | None:
+def _has_batches(directory: Path) -> bool:
+    return any(_size(path) for path in directory.glob("*.log"))
+
+
+def _last(directory: Path) -> Path:
     """The last segment with anything in it."""
-    return max((path for path in directory.glob("*.log") if _size(path)), default=None)
+    return max(path for path in directory.glob("*.log") if _size(path))
 
 
 def _size(log: Path) -> int:

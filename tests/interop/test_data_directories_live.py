@@ -17,7 +17,7 @@ from tests.interop.partition_observer import PartitionObserver, completed
 from tests.interop.written_directories import TOPICS, write_instead
 from tests.support.apache_kafka import zookeeper_broker
 from tests.support.java_program import RUN_TIMEOUT_S, java_command
-from tests.support.log_answers import answers_of, opened_logs
+from tests.support.log_answers import answers_of, opened_logs, wrong_timestamps
 from tests.support.recorded_directories import RecordedDirectory
 from tests.support.tied_process import tied
 
@@ -90,9 +90,12 @@ def served(request, zookeeper, kafka_39_jars, tmp_path_factory):
 @pytest.mark.parametrize(
     "options", [["--deep-iteration"], ["--verify-index-only"], ["--index-sanity-check"]], ids=str
 )
-def test_kafkas_tool_finds_nothing_wrong_with_what_we_wrote(served, options):
-    found = sorted(path for path in served.written.glob("*-0/*") if path.suffix in CHECKED)
-    # Compaction leaves gaps between offsets, which is all that the tool has to say of them.
+def test_kafkas_tool_finds_nothing_wrong_with_what_we_closed(served, options):
+    copy = served.fresh_copy()
+    for log in opened_logs(served.told, copy).values():
+        log.close(now_ms=served.told.recorded_at_ms)
+    found = sorted(path for path in copy.glob("*-0/*") if path.suffix in CHECKED)
+    # Compaction leaves gaps between offsets, which the tool always mentions.
     gapless = [path for path in found if not path.match(f"{COMPACTED}-0/*.log")]
     assert len(gapless) > 100
     printed, complaints = dumped(served.jars, gapless, options)
@@ -123,10 +126,9 @@ def test_a_broker_knows_our_producers_and_aborted_transactions(served):
 
 
 def test_a_broker_finds_our_timestamps(served):
-    ours, kafkas = served.compared(lambda each: (each.timestamps, each.largest_timestamp))
-    # Kafka takes an emptied segment to be as young as its file, and looks no further.
-    del ours[COMPACTED], kafkas[COMPACTED]
-    assert ours == kafkas
+    ours, kafkas = served.compared(lambda each: each)
+    wrong = {topic: list(wrong_timestamps(ours[topic], kafkas[topic])) for topic in TOPICS}
+    assert not any(wrong.values()), wrong
 
 
 def test_fetches_from_a_broker_bring_the_same_bytes(served):
@@ -155,7 +157,7 @@ def dumped(jars, files, options):
         capture_output=True,
         text=True,
         timeout=RUN_TIMEOUT_S,
-        check=True,
+        check=False,  # an exception that ends it is a complaint
     )
     complaints = ended.stderr.splitlines()
     return ended.stdout.splitlines(), [

@@ -1,13 +1,15 @@
 """A value that cannot be encoded is refused by one exception that names its field."""
 
 import uuid
+from array import array as numbers_of
 
 import pytest
 
 from odradek.protocol.api.fetch import FetchRequest
 from odradek.protocol.api.metadata import MetadataRequest, MetadataResponse
+from odradek.protocol.buffers import SHOWN_CHARACTERS
 from odradek.protocol.codec import decode, encode, encode_bytes
-from odradek.protocol.diagnosis import SHOWN_CHARACTERS, find_fault
+from odradek.protocol.diagnosis import find_fault
 from odradek.protocol.errors import EncodeError
 from odradek.protocol.field import BOOL, FLOAT64, UUID, Array, Nested, Primitive
 from odradek.protocol.file_region import FileRegion
@@ -77,6 +79,13 @@ NOT_NULLABLE = [
 ]
 IN_VERSION_0 = [field.name for field in Everything.__schema__.fields if field.tag is None]
 
+#: Buffers whose length does not count their bytes, or whose bytes lie apart.
+UNEVEN = [
+    numbers_of("i", [1, 2, 3]),
+    memoryview(numbers_of("i", [1, 2, 3])),
+    memoryview(b"abcdef")[::2],
+    memoryview(b"abcdef").cast("B", [2, 3]),
+]
 WRONG = {
     "flag": [2, -1, "x", "", [], 0.5],
     "tiny": [1.5, "1", [], b"1"],
@@ -85,9 +94,9 @@ WRONG = {
     "id": [b"", b"short", bytes(16), bytes(17), "A" * 22, uuid.UUID(int=0)],
     "text": [b"bytes", 5, ["x"], "\ud800", "x" * 32768, "é" * 16384],
     "nullable_text": [b"bytes", 5, "lone \udfff surrogate", "x" * 32768],
-    "blob": ["text", 5, [1, 2], FileRegion(3, 0, 5)],
-    "nullable_blob": ["text", 5, [1, 2], FileRegion(3, 0, 5)],
-    "records": ["text", "", 5, [b"x"], [], {}],
+    "blob": ["text", "", 5, [1, 2], FileRegion(3, 0, 5), *UNEVEN],
+    "nullable_blob": ["text", "", 5, [1, 2], [], FileRegion(3, 0, 5), *UNEVEN],
+    "records": ["text", "", 5, [b"x"], [], {}, *UNEVEN],
     "numbers": [5, "12", iter([1]), object()],
     "texts": ["text", "", 5, iter(["x"])],
     "nullable_texts": ["text", 5],
@@ -172,6 +181,7 @@ def test_bytes_may_be_any_buffer():
     plain = encode_bytes(Everything(blob=b"abc"), COMPACT)
     assert encode_bytes(Everything(blob=bytearray(b"abc")), COMPACT) == plain
     assert encode_bytes(Everything(blob=memoryview(b"abc")), COMPACT) == plain
+    assert encode_bytes(Everything(blob=memoryview(b"?abc?")[1:4]), COMPACT) == plain
 
 
 class TestPaths:
@@ -288,6 +298,13 @@ class TestUnknownTags:
             ((50, "text"),),
             ((50, None),),
             ((50, b"a"), (50, b"b")),
+            ((50, memoryview(b"abcd").cast("h")),),
+            ((50,),),
+            ((50, b"a", b"b"),),
+            (50,),
+            50,
+            {50: b"a"},
+            "text",
         ],
     )
     @pytest.mark.parametrize("inner", [False, True])

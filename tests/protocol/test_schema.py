@@ -45,6 +45,13 @@ class Invoice(Message, versions="0"):
     customer: str = string()
 
 
+class Parcel(Message, versions="0"):
+    class Content(Struct):
+        goods: list[str] = array(string)
+
+    content: Content = struct(Content, default=DEFAULTS)
+
+
 def order(**values):
     return Order(**{"customer": "k", "stamp": b"s", **values})
 
@@ -176,9 +183,26 @@ class TestSharedDefaults:
         with pytest.raises(AttributeError, match=r"street: this Order.Address is a shared default"):
             order().address.street = "x"
 
+    @pytest.mark.parametrize(
+        "change",
+        [
+            lambda goods: goods.append("x"),
+            lambda goods: goods.extend(["x"]),
+            lambda goods: goods.insert(0, "x"),
+            lambda goods: goods.__iadd__(["x"]),
+            lambda goods: goods.__setitem__(slice(0, 0), ["x"]),
+        ],
+    )
+    def test_a_list_in_it_refuses_to_be_filled(self, change):
+        with pytest.raises(AttributeError, match="this list belongs to a shared default"):
+            change(Parcel().content.goods)
+        assert Parcel().content.goods == []
+
     def test_it_equals_a_struct_made_by_hand(self):
         assert read_only_default(Order.Address) == Order.Address()
         assert Order.Address() == read_only_default(Order.Address)
+        assert Parcel().content == Parcel.Content(goods=[])
+        assert Parcel.Content(goods=[]) == Parcel().content
 
     def test_a_new_struct_may_be_assigned_instead(self):
         made = order()

@@ -7,13 +7,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from odradek.protocol.errors import DecodeError, EncodeError
+from odradek.protocol.varint import unsigned_varint
 from odradek.protocol.wire import (
+    ARRAY_COUNT_MAX,
     KEPT_FUNCTIONS,
     STRING_BYTES_MAX,
     TAG_COUNT_MAX,
     TAG_MAX,
     Packers,
     Unpackers,
+    check_count,
     check_tag_count,
     read_tag,
     read_unknown_tags,
@@ -23,7 +26,6 @@ from odradek.protocol.wire import (
     string_length,
     tag_section,
     undeclared_tags,
-    uvarint,
 )
 
 INT32_MAX = 0x7FFFFFFF
@@ -34,29 +36,14 @@ def read_long_uvarint(encoded):
 
 
 class TestLengths:
-    @pytest.mark.parametrize(
-        ("value", "encoded"),
-        [
-            (0, b"\x00"),
-            (127, b"\x7f"),
-            (128, b"\x80\x01"),
-            (300, b"\xac\x02"),
-            (16383, b"\xff\x7f"),
-            (16384, b"\x80\x80\x01"),
-            (INT32_MAX, b"\xff\xff\xff\xff\x07"),
-        ],
-    )
-    def test_seven_bits_to_a_byte_lowest_first(self, value, encoded):
-        assert uvarint(value) == encoded
-
     @given(st.integers(128, INT32_MAX))
     def test_read_as_written(self, value):
-        encoded = uvarint(value)
+        encoded = unsigned_varint(value)
         assert read_long_uvarint(encoded + b"tail") == (value, len(encoded))
 
     @given(st.integers(2**21, INT32_MAX))
     def test_the_end_of_a_long_one_is_read_as_written(self, value):
-        encoded = uvarint(value)
+        encoded = unsigned_varint(value)
         first_three = sum((encoded[place] - (place > 0)) << 7 * place for place in range(3))
         assert rest_of_long_length(encoded + b"tail", 3, first_three) == (value, len(encoded))
 
@@ -83,12 +70,20 @@ class TestLengths:
             read_long_uvarint(b"\xff" * size)
 
     def test_a_string_may_have_32767_bytes(self):
-        encoded = uvarint(STRING_BYTES_MAX + 1)
+        encoded = unsigned_varint(STRING_BYTES_MAX + 1)
         assert rest_of_string_length(encoded, 1, encoded[0]) == (32768, 3)
         assert string_length(STRING_BYTES_MAX + 1) == encoded
 
+    def test_a_count_is_refused_by_the_rule_that_it_breaks(self):
+        check_count("numbers", 3, 4, 12)
+        with pytest.raises(DecodeError, match="numbers: 3 claimed, but only 11 bytes remain"):
+            check_count("numbers", 3, 4, 11)
+        check_count("numbers", ARRAY_COUNT_MAX, 1, 2 * ARRAY_COUNT_MAX)
+        with pytest.raises(DecodeError, match="numbers: 1000001 elements exceed 1000000"):
+            check_count("numbers", ARRAY_COUNT_MAX + 1, 1, 2 * ARRAY_COUNT_MAX)
+
     def test_a_longer_string_is_refused_both_ways(self):
-        encoded = uvarint(STRING_BYTES_MAX + 2)
+        encoded = unsigned_varint(STRING_BYTES_MAX + 2)
         with pytest.raises(DecodeError, match="a string of 32768 bytes"):
             rest_of_string_length(encoded, 1, encoded[0])
         with pytest.raises(ValueError, match="32768 bytes exceed 32767"):
@@ -119,6 +114,11 @@ class TestTags:
         with pytest.raises(EncodeError, match="tag 3 is given twice"):
             tag_section([(3, b"a"), (4, b""), (3, b"b")])
 
+    @pytest.mark.parametrize("value", ["text", memoryview(b"abcd").cast("h")])
+    def test_what_is_not_bytes_is_not_written(self, value):
+        with pytest.raises(EncodeError, match="tag 3: .* is not bytes"):
+            tag_section([(3, value)])
+
     def test_a_declared_tag_is_not_unknown(self):
         assert undeclared_tags(((3, b""),), {0, 1}) == [(3, b"")]
         with pytest.raises(EncodeError, match="tag 1 is declared"):
@@ -130,15 +130,15 @@ class TestTags:
             check_tag_count(b"\x03....", 1, 3)
 
     def test_ten_thousand_tags_and_no_more(self):
-        at_most = uvarint(TAG_COUNT_MAX) + bytes(2 * TAG_COUNT_MAX)
+        at_most = unsigned_varint(TAG_COUNT_MAX) + bytes(2 * TAG_COUNT_MAX)
         assert check_tag_count(at_most, 1, at_most[0]) == (10_000, 2)
-        too_many = uvarint(TAG_COUNT_MAX + 1) + bytes(2 * TAG_COUNT_MAX + 2)
-        with pytest.raises(DecodeError, match="10001 tagged fields"):
+        too_many = unsigned_varint(TAG_COUNT_MAX + 1) + bytes(2 * TAG_COUNT_MAX + 2)
+        with pytest.raises(DecodeError, match="10001 tagged fields exceed 10000"):
             check_tag_count(too_many, 1, too_many[0])
 
     def test_a_tag_says_where_its_value_lies(self):
         assert read_tag(b"..\x05\x03abc", 2) == (5, 4, 7)
-        assert read_tag(uvarint(300) + uvarint(200) + bytes(200), 0) == (300, 4, 204)
+        assert read_tag(unsigned_varint(300) + unsigned_varint(200) + bytes(200), 0) == (300, 4, 204)
 
     def test_a_tag_cannot_be_larger_than_what_remains(self):
         with pytest.raises(DecodeError, match="tag 5: 4 bytes claimed, 3 remain"):

@@ -77,6 +77,7 @@ class CompactedLogAgainstADictionary(RuleBasedStateMachine):
         self.model = Model()
         self.now_ms = NOW_MS
         self.cleaned_to = None
+        self.furthest = 0
 
     def teardown(self):
         self.log.abandon()
@@ -163,15 +164,17 @@ class CompactedLogAgainstADictionary(RuleBasedStateMachine):
 
     def _check_tombstones(self, end_offset):
         stored = {record.offset for record in stored_records(self.log)}
-        latest = set(self.model.latest(before=end_offset).values())
         for offset, record in self.model.records.items():
-            if offset >= end_offset:
-                continue
-            if record.clean_since_ms is None:
+            if offset < end_offset and record.clean_since_ms is None:
                 record.clean_since_ms = self.now_ms
-            if offset in latest and record.value is None:
-                is_due = self.now_ms >= record.clean_since_ms + RETENTION_MS
-                assert (offset in stored) == (not is_due)
+        self.furthest = max(self.furthest, end_offset)
+        for offset in self.model.latest(before=self.furthest).values():
+            record = self.model.records[offset]
+            is_due = self.now_ms >= record.clean_since_ms + RETENTION_MS
+            if record.value is None and not is_due:
+                assert offset in stored
+            elif record.value is None and offset < end_offset:
+                assert offset not in stored
 
     def _check_a_restart_without_snapshots(self, producers):
         copy = self.directory.with_name("copy-0")

@@ -11,6 +11,7 @@ from odradek.protocol.records.record import Header
 from odradek.storage import files
 from odradek.storage.cleaner import Cleaning, CleaningStopped, Pace, clean, discard
 from odradek.storage.paths import Content
+from odradek.storage.settings import TopicSettings
 from tests.support.compaction import (
     append_pairs,
     base_offsets,
@@ -60,8 +61,7 @@ class TestRecords:
         assert stored_pairs(log) == {1: (b"b", b"1"), 2: (b"a", b"2")}
 
     def test_a_record_without_a_key_goes_and_is_counted(self, log):
-        log.settings = log.settings.with_changes({"cleanup.policy": "delete"})
-        log.configure(log.settings)
+        log.configure(TopicSettings())
         append_pairs(log, (None, b"1"), (b"a", b"1"))
         plan = compact(sealed(log))
         assert list(stored_pairs(log)) == [1]

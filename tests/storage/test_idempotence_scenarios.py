@@ -178,6 +178,15 @@ def test_p7_an_expired_producer_may_begin_a_new_epoch(log):
     assert sequences_in(log) == [0, 1, 2, 0]
 
 
+def test_p7_an_expired_producer_that_went_back_repeats_nothing_that_is_known_again(log):
+    send_in_sequence(log, first=5, count=1)
+    log.states.expire(NOON + log.settings.producer_id_expiration_ms)
+    send_in_sequence(log, first=4, count=1)
+    log.restart()
+    assert log.send(batch_by(sequence=5)).is_duplicate
+    assert sequences_in(log) == [5, 4]
+
+
 def test_p7_a_producer_does_not_come_back_expired_from_a_snapshot(log):
     send_in_sequence(log, count=3)
     log.states.take_snapshot()

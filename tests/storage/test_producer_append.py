@@ -224,10 +224,15 @@ class TestTheUsualBatch:
         batch = batch_by(epoch=epoch, sequence=sequence, transactional=transactional)
         assert state.is_continued_by(batch) == ((epoch, sequence, transactional) == (1, 5, is_open))
 
-    def test_zero_continues_the_largest_sequence(self):
+    def test_the_wrap_around_is_left_to_the_checks(self):
         state = after(batch_by(sequence=SEQUENCE_MAX))
-        assert state.is_continued_by(batch_by(sequence=0))
+        assert not state.is_continued_by(batch_by(sequence=0))
+        state = after(batch_by(sequence=0), state=state)
         assert not state.is_continued_by(batch_by(sequence=1))
+
+    def test_a_retry_continues_nothing_even_if_it_is_in_sequence(self):
+        state = after(batch_by(sequence=5), batch_by(sequence=4))
+        assert not state.is_continued_by(batch_by(sequence=5))
 
     def test_nothing_continues_what_is_unknown(self):
         assert not UNKNOWN_PRODUCER.is_continued_by(batch_by())

@@ -9,17 +9,15 @@ from dataclasses import replace
 import pytest
 
 from odradek.storage import leader_epochs
-from tests.support.log_answers import answers_of, opened_logs
+from tests.support.log_answers import answers_of, opened_logs, wrong_timestamps
 from tests.support.recorded_directories import (
     LEFT,
     RECOVERED,
-    FoundTimestamp,
     RecordedDirectory,
     names_of_recorded_directories,
 )
 
 NAMES = names_of_recorded_directories()
-NOTHING_FOUND = FoundTimestamp(asked=-1, offset=-1, timestamp=-1, leader_epoch=-1)
 
 
 @pytest.fixture(scope="module", params=NAMES)
@@ -55,13 +53,8 @@ def test_logs_have_the_ends_that_kafka_found(answers):
 
 
 def test_timestamps_lead_to_the_offsets_that_kafka_found(answers):
-    ours, kafkas = compared(answers, lambda each: [rightly(each, at) for at in each.timestamps])
-    assert ours == kafkas
-
-
-def test_the_largest_timestamp_is_the_one_that_kafka_found(answers):
-    ours, kafkas = compared(answers, rightly_largest)
-    assert ours == kafkas
+    wrong = {told.name: list(wrong_timestamps(ours, told)) for ours, told in answers}
+    assert not any(wrong.values()), wrong
 
 
 def test_producers_are_known_as_kafka_knew_them(answers):
@@ -102,47 +95,26 @@ def test_files_are_left_as_kafka_left_them(name, tmp_path):
         }
         for side in (LEFT, RECOVERED)
     )
+    if name == "deletion-killed":
+        # The deletion of these records was lost in the kill, that of their epoch was not; here it
+        # is learned from the batches again.
+        del ours["trimmed-whole-0"][leader_epochs.FILE_NAME]
+        del kafkas["trimmed-whole-0"][leader_epochs.FILE_NAME]
     assert ours == kafkas
-
-
-def rightly(told, answer):
-    """What was answered, unless the consumer read an earlier record that is as young.
-
-    Kafka looks into one segment only, and takes the largest timestamp of one that compaction has
-    emptied to be the time at which the file was written: so it may find nothing.
-    """
-    first = next((each for each in told.records if each.timestamp >= answer.asked), None)
-    if first is None or 0 <= answer.offset <= first.offset:
-        return answer
-    assert told.topic in ("cleaned", "cleaned-twice"), (told.name, answer)
-    return FoundTimestamp(answer.asked, first.offset, first.timestamp, leader_epoch=0)
-
-
-def rightly_largest(told):
-    """What was answered, unless that record has been deleted, which does not deter Kafka."""
-    answer = told.largest_timestamp
-    if answer is None or answer == NOTHING_FOUND or answer.offset >= told.start_offset:
-        return answer
-    assert told.topic == "trimmed-whole", told.name
-    return NOTHING_FOUND
 
 
 def files_in(directory, *, end_offset):
     """All that is in a partition's directory, but for what may differ.
 
-    An index of no transactions may be an empty file or none.  A leader notes its epoch at the end
-    of the log before it appends; a log by itself knows of no leader.  Kafka keeps more snapshots
-    than the newest where it recovers, and fewer where the start has moved.
+    An index of no transactions or a checkpoint of no epochs may be a file or none.  A leader notes
+    its epoch at the end of the log before it appends; a log by itself knows of no leader.  Kafka
+    keeps more snapshots than the newest where it recovers, and fewer where the start has moved.
     """
     files = {path.name: path.read_bytes() for path in directory.iterdir()}
+    epochs = leader_epochs.read(directory / leader_epochs.FILE_NAME)
+    files[leader_epochs.FILE_NAME] = [entry for entry in epochs if entry.start_offset < end_offset]
     for name in list(files):
         is_without_entries = name.endswith(".txnindex") and not files[name]
         if is_without_entries or name.endswith(".snapshot"):
             del files[name]
-    if leader_epochs.FILE_NAME in files:
-        files[leader_epochs.FILE_NAME] = [
-            entry
-            for entry in leader_epochs.read(directory / leader_epochs.FILE_NAME)
-            if entry.start_offset < end_offset
-        ]
     return files

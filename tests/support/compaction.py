@@ -67,7 +67,10 @@ def stored_batches(log: Log) -> list[AnyBatch]:
 def stored_records(log: Log) -> list[Record]:
     """All data records, aborted or not."""
     return [
-        record for batch in stored_batches(log) if not batch.is_control for record in batch.records()
+        record
+        for batch in stored_batches(log)
+        if not batch.is_control
+        for record in batch.records()
     ]
 
 

@@ -9,6 +9,17 @@ from pathlib import Path
 from typing import Any
 
 from odradek.storage import dump
+from tests.support.recorded_segments import StoredBatch
+
+TYPE_NAMES = {
+    "create_time": "CreateTime",
+    "log_append_time": "LogAppendTime",
+    None: "NoTimestampType",
+}
+OF_MAGIC_2 = (
+    *("base_offset", "count", "base_sequence", "last_sequence", "producer_id", "producer_epoch"),
+    *("partition_leader_epoch", "is_transactional", "is_control"),
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,3 +79,35 @@ def segment(directory: Path, base_offset: int, *batches: bytes) -> Path:
     path = directory / f"{base_offset:020}.log"
     path.write_bytes(b"".join(batches))
     return path
+
+
+def dumped_batches(path: Path) -> tuple[StoredBatch, ...]:
+    """The batches of a sound .log file, in the terms of recorded_segments."""
+    facts = dumped("--records", path)
+    assert facts.exit_code == dump.SOUND
+    markers = {
+        record["position"]: {
+            "marker": record["control"]["type"].upper(),
+            "coordinator_epoch": record["control"]["coordinator_epoch"],
+        }
+        for record in facts.of_kind("record")
+        if "control" in record
+    }
+    return tuple(
+        _stored(batch, markers.get(batch["position"], {})) for batch in facts.of_kind("batch")
+    )
+
+
+def _stored(batch: dict[str, Any], marker: dict[str, Any]) -> StoredBatch:
+    return StoredBatch(
+        position=batch["position"],
+        size=batch["size_bytes"],
+        magic=batch["magic"],
+        codec=batch["codec"],
+        crc=batch["checksum"],
+        timestamp_type=TYPE_NAMES[batch["timestamp_type"]],
+        timestamp=-1 if batch["max_timestamp"] is None else batch["max_timestamp"],
+        last_offset=batch["last_offset"],
+        **({name: batch[name] for name in OF_MAGIC_2} if batch["magic"] == 2 else {}),
+        **marker,
+    )

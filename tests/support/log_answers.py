@@ -1,6 +1,8 @@
 """What our own logs tell of themselves, in the terms of recorded_directories."""
 
 import zlib
+from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 from odradek.config.definition import Layer
@@ -77,6 +79,31 @@ def answers_of(log: Log, told: RecordedPartition) -> RecordedPartition:
         ),
         fetches=tuple(_fetched(log, each) for each in told.fetches),
     )
+
+
+def wrong_timestamps(
+    ours: RecordedPartition, told: RecordedPartition
+) -> Iterator[tuple[FoundTimestamp, FoundTimestamp]]:
+    """What we find for a timestamp, and what should be found, where they differ.
+
+    Kafka looks into one segment only, the first that seems to hold a young enough record; one that
+    has no timestamps it takes to be as young as its file, and it does not mind that records have
+    been deleted.  So where its consumer read an earlier record that is as young, that is right.
+    """
+    for found, answer in zip(ours.timestamps, told.timestamps, strict=True):
+        right = answer
+        first = next((each for each in told.records if each.timestamp >= answer.asked), None)
+        if first is not None and not 0 <= answer.offset <= first.offset:
+            right = replace(found, offset=first.offset, timestamp=first.timestamp)
+        if found != right:
+            yield found, right
+    largest = told.largest_timestamp
+    if largest is not None and NONE < largest.offset < told.start_offset:
+        largest = FoundTimestamp(NONE, NONE, NONE, NONE)
+    if ours.largest_timestamp != largest:
+        assert ours.largest_timestamp is not None
+        assert largest is not None
+        yield ours.largest_timestamp, largest
 
 
 def seen_records(log: Log) -> tuple[SeenRecord, ...]:

@@ -1,5 +1,8 @@
 """New batches of magic 2: the bytes that Kafka's own builder and other clients make."""
 
+from array import array
+from dataclasses import asdict
+
 import pytest
 
 from odradek.protocol.errors import EncodeError
@@ -133,10 +136,10 @@ def test_other_clients_read_what_was_built(peer, codec):
     ],
 )
 def test_a_batch_can_be_built_again_from_its_own_fields(fields):
-    original = batch_of(*RECORDS, **fields)
-    batch = RecordBatch(original)
+    batch = RecordBatch(batch_of(*RECORDS, **fields))
     assert fields_of(batch) == BatchFields(**fields)
-    rebuilt = RecordBatch(batch_of(*RECORDS, **fields))
+    rebuilt = RecordBatch(batch_of(*batch, **asdict(fields_of(batch))))
+    assert fields_of(rebuilt) == BatchFields(**fields)
     assert list(rebuilt) == list(batch)
 
 
@@ -156,6 +159,20 @@ def test_offsets_neither_step_back_nor_leave_the_batch(offset):
         builder.append(offset=offset, timestamp=1, key=None, value=None)
 
 
+def test_timestamps_too_far_apart_for_one_batch_are_refused():
+    builder = BatchBuilder()
+    builder.append(timestamp=-1, key=None, value=None)
+    with pytest.raises(EncodeError, match="timestamp 9223372036854775807 in a batch from timestamp -1"):
+        builder.append(timestamp=2**63 - 1, key=None, value=None)
+    builder.append(timestamp=2**63 - 2, key=None, value=None)
+    assert [record.timestamp for record in RecordBatch(builder.build())] == [-1, 2**63 - 2]
+
+
+def test_timestamps_as_far_back_as_can_be_are_kept():
+    records = [Record(0, 2**63 - 1, None, None), Record(1, -1, None, None)]
+    assert list(RecordBatch(batch_of(*records))) == records
+
+
 @pytest.mark.parametrize("timestamp", [-2, 2**63])
 def test_timestamps_that_are_none_are_refused(timestamp):
     with pytest.raises(EncodeError, match="timestamp"):
@@ -168,6 +185,32 @@ def test_a_refused_record_leaves_no_trace():
         builder.append(timestamp=5, key=None, value=None, headers=[Header("\ud800", b"")])
     builder.append(timestamp=9, key=None, value=b"v")
     assert builder.build() == batch_of(Record(0, 9, None, b"v"))
+
+
+@pytest.mark.parametrize(
+    ("record", "complaint"),
+    [
+        ({"key": 5}, "key: 5 is not bytes"),
+        ({"key": ""}, "key: '' is not bytes"),
+        ({"value": "text"}, "value: 'text' is not bytes"),
+        ({"value": memoryview(array("i", [1, 2]))}, "value: a view of format i, .* is not bytes"),
+        ({"value": memoryview(b"abcd")[::2]}, "value: a view of .* is not bytes"),
+        ({"headers": [Header(None, b"")]}, "headers: key None is no text"),
+        ({"headers": [Header(b"h", b"")]}, "headers: key b'h' is no text"),
+        ({"headers": [Header("h", "text")]}, "headers: value of 'h': 'text' is not bytes"),
+        ({"headers": [Header("h", array("i", [1]))]}, "headers: value of 'h': .* is not bytes"),
+    ],
+)
+def test_what_is_not_bytes_is_refused_by_name(record, complaint):
+    builder = BatchBuilder()
+    with pytest.raises(EncodeError, match=complaint):
+        builder.append(**{"timestamp": 1, "key": None, "value": None} | record)
+    assert builder.size_bytes == HEADER_BYTES
+
+
+def test_a_level_that_the_codec_lacks_is_refused_before_any_record():
+    with pytest.raises(EncodeError, match="level: GZIP has no level 10"):
+        BatchBuilder(BatchFields(codec=Codec.GZIP, level=10))
 
 
 @pytest.mark.parametrize(

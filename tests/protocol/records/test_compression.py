@@ -2,7 +2,6 @@
 
 import gzip
 import random
-import tracemalloc
 from struct import pack
 
 import lz4.frame
@@ -10,9 +9,10 @@ import pytest
 import zstandard
 from snappy import compress as snappy_block
 
-from odradek.protocol.errors import CorruptMessage
+from odradek.protocol.errors import CorruptMessage, EncodeError
 from odradek.protocol.records import compression, zstd
 from odradek.protocol.records.compression import LEVELS, Codec, codec_of, compress, decompress
+from tests.support.memory import peak_bytes
 
 REAL_CODECS = [Codec.GZIP, Codec.SNAPPY, Codec.LZ4, Codec.ZSTD]
 LIMIT = 1_000_000
@@ -31,6 +31,11 @@ def zstd_of_repeated_blocks(count: int, size: int) -> bytes:
     block, last = size << 3 | 2, size << 3 | 3
     blocks = [(block.to_bytes(3, "little") + b"x")] * (count - 1)
     return header + b"".join(blocks) + last.to_bytes(3, "little") + b"x"
+
+
+def zstd_of_tiny_blocks(block: bytes, count: int) -> bytes:
+    """A frame without content size; ``block`` is not the last, which is empty."""
+    return bytes.fromhex("28b52ffd 00 58") + block * count + bytes.fromhex("010000")
 
 
 def lz4_frame_of(block: bytes, count: int) -> bytes:
@@ -129,26 +134,87 @@ BOMBS = {
 def test_a_bomb_is_refused_before_it_takes_memory(bomb):
     codec, packed = BOMBS[bomb]
     compress(codec, b"import the library first")
-    tracemalloc.start()
-    try:
+
+    def refuse():
         with pytest.raises(CorruptMessage):
             decompress(codec, packed, max_bytes=LIMIT)
-        _, peak = tracemalloc.get_traced_memory()
-    finally:
-        tracemalloc.stop()
-    assert peak < 4 * LIMIT
+
+    assert peak_bytes(refuse) < 4 * LIMIT
 
 
-@pytest.mark.parametrize("codec", REAL_CODECS)
-def test_a_generous_limit_sets_nothing_aside(codec):
-    packed = compress(codec, b"small" * 100)
-    tracemalloc.start()
-    try:
-        decompress(codec, packed, max_bytes=2**30)
-        _, peak = tracemalloc.get_traced_memory()
-    finally:
-        tracemalloc.stop()
+#: Each could hold 128 KB, for all that the frame says, and holds one byte.
+ZSTD_BLOCK_OF_ONE_BYTE = bytes.fromhex("1c0000 097800")
+
+
+@pytest.mark.parametrize(
+    ("codec", "packed"),
+    [
+        *((codec, compress(codec, b"small" * 100)) for codec in REAL_CODECS),
+        (Codec.ZSTD, zstd_of_tiny_blocks(ZSTD_BLOCK_OF_ONE_BYTE, 1000)),
+    ],
+    ids=[*(codec.name for codec in REAL_CODECS), "ZSTD of tiny blocks"],
+)
+def test_a_generous_limit_sets_nothing_aside(codec, packed):
+    peak = peak_bytes(lambda: decompress(codec, packed, max_bytes=2**30))
     assert peak < 2 * LIMIT
+
+
+SNAPPY_EMPTY_BLOCK = bytes.fromhex("00000001 00")
+
+
+@pytest.mark.parametrize(
+    ("codec", "packed"),
+    [
+        (Codec.ZSTD, zstd_of_tiny_blocks(bytes.fromhex("000000"), 100_000)),
+        (Codec.ZSTD, zstd_of_tiny_blocks(bytes.fromhex("080000 78"), 100_000)),
+        (Codec.ZSTD, zstd_of_tiny_blocks(bytes.fromhex("020000 78"), 100_000)),
+        (Codec.ZSTD, zstd_of_tiny_blocks(bytes.fromhex("000000"), 300) * 900),
+        (Codec.SNAPPY, compress(Codec.SNAPPY, b"") + SNAPPY_EMPTY_BLOCK * 100_000),
+    ],
+    ids=["zstd, empty", "zstd, of a byte", "zstd, repeated never", "zstd, frames", "snappy"],
+)
+def test_tiny_blocks_beyond_all_reason_are_refused(codec, packed):
+    with pytest.raises(CorruptMessage, match="more than [0-9]+ blocks"):
+        decompress(codec, packed)
+
+
+def test_a_thousand_blocks_are_never_too_many():
+    packed = zstd_of_tiny_blocks(bytes.fromhex("000000"), 999)
+    assert decompress(Codec.ZSTD, packed) == b""
+    packed = compress(Codec.SNAPPY, b"") + SNAPPY_EMPTY_BLOCK * 1000
+    assert decompress(Codec.SNAPPY, packed) == b""
+
+
+def test_zstd_flushed_after_each_of_many_records_is_read():
+    writer = zstandard.ZstdCompressor(write_content_size=False).compressobj()
+    records = [bytes([38]) + random.Random(seed).randbytes(19) for seed in range(5000)]
+    blocks = [
+        writer.compress(record) + writer.flush(zstandard.COMPRESSOBJ_FLUSH_BLOCK)
+        for record in records
+    ]
+    packed = b"".join(blocks) + writer.flush()
+    assert decompress(Codec.ZSTD, packed) == b"".join(records)
+
+
+def test_as_many_zstd_blocks_as_it_takes_to_fill_the_limit_are_read():
+    packed = zstd_of_repeated_blocks(9000, 1)
+    assert decompress(Codec.ZSTD, packed, max_bytes=9000 * 128 * 1024) == b"x" * 9000
+    with pytest.raises(CorruptMessage, match="blocks"):
+        decompress(Codec.ZSTD, packed, max_bytes=900 * 128 * 1024)
+
+
+def test_snappy_blocks_of_a_kilobyte_as_old_producers_made_them_are_read():
+    block = snappy_block(bytes(1024))
+    packed = compress(Codec.SNAPPY, b"") + (pack(">i", len(block)) + block) * 5000
+    assert decompress(Codec.SNAPPY, packed) == bytes(1024 * 5000)
+
+
+def test_zstd_larger_than_one_chunk_is_put_together():
+    source = SOURCE * 9
+    for packed in (zstd_frame(source), zstandard.compress(source)):
+        assert decompress(Codec.ZSTD, packed, max_bytes=len(source)) == source
+        with pytest.raises(CorruptMessage):
+            decompress(Codec.ZSTD, packed, max_bytes=len(source) - 1)
 
 
 @pytest.mark.parametrize(
@@ -174,7 +240,7 @@ def test_every_level_of_the_kip_is_served(codec, level):
     ],
 )
 def test_other_levels_are_not(codec, level):
-    with pytest.raises(ValueError, match=f"no level {level}"):
+    with pytest.raises(EncodeError, match=f"level: {codec.name} has no level {level}"):
         compress(codec, b"", level=level)
 
 

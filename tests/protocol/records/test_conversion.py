@@ -6,6 +6,7 @@ import pytest
 
 from odradek.protocol.errors import (
     CorruptMessage,
+    EncodeError,
     InvalidRecord,
     InvalidTimestamp,
     UnsupportedCompressionType,
@@ -264,6 +265,11 @@ class TestRebuildingForAppend:
         pack_into(">h", sent, 51, -1)
         with pytest.raises(InvalidRecord):
             rebuilt(with_checksum(sent))
+
+    @pytest.mark.parametrize("magic", [1, 2])
+    def test_a_level_that_the_codec_lacks_is_not_the_records_fault(self, magic):
+        with pytest.raises(EncodeError, match="level: GZIP has no level 10"):
+            rebuilt(message(1, b"a"), magic=magic, codec=Codec.GZIP, level=10)
 
     def test_a_damaged_wrapper_is_refused(self):
         with pytest.raises(CorruptMessage):

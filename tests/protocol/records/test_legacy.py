@@ -155,6 +155,19 @@ def test_what_the_format_cannot_say_is_not_written(record):
     assert builder.count == 3
 
 
+@pytest.mark.parametrize("content", ["text", 5, memoryview(b"abcd").cast("h")])
+@pytest.mark.parametrize("field", ["key", "value"])
+def test_what_is_not_bytes_is_refused_by_name(field, content):
+    builder = LegacyBuilder(LegacyFormat(magic=1))
+    with pytest.raises(EncodeError, match=f"{field}: .* is not bytes"):
+        builder.append(Record(0, 1, b"k", b"v")._replace(**{field: content}))
+
+
+def test_a_level_that_the_codec_lacks_is_refused_before_any_record():
+    with pytest.raises(EncodeError, match="level: LZ4 has no level 18"):
+        LegacyBuilder(LegacyFormat(magic=1, codec=Codec.LZ4, level=18))
+
+
 @pytest.mark.parametrize("magic", [0, 1])
 def test_zstd_is_not_written_in_old_formats(magic):
     with pytest.raises(UnsupportedCompressionType):

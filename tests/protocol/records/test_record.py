@@ -214,6 +214,16 @@ def test_headers_that_make_no_sense_are_refused(headers):
     assert refused(body(ATTRIBUTES, ZERO, ZERO, NULL, NULL, headers))
 
 
+@pytest.mark.parametrize("key", [False, True], ids=["value", "key"])
+def test_a_header_that_only_the_length_of_its_record_reaches_is_not_read_at_all(key):
+    lengths = varint(9) if key else varint(0) + varint(9)
+    fields = b"".join((ATTRIBUTES, ZERO, ZERO, NULL, NULL, varint(1), lengths))
+    whole = varint(len(fields) + 9) + fields
+    for present in range(9):
+        with pytest.raises(CorruptMessage):
+            next(read_records(whole + b"x" * present, bounds()))
+
+
 def test_header_lengths_of_several_bytes_are_read():
     headers = (Header("n" * 64, b"v" * 9000), Header("m" * 9000, None))
     assert read_one(written(headers=headers)).headers == headers

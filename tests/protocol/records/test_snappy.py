@@ -86,8 +86,16 @@ def test_a_length_that_never_ends_is_refused():
 
 
 def test_a_claim_that_no_block_of_that_size_could_keep_is_refused():
-    with pytest.raises(CorruptMessage, match="cannot hold"):
-        decompress(b"\xff\xff\xff\xff\x0f" + b"ab", max_bytes=2**40)
+    claim_129_bytes, claim_128_bytes = b"\x81\x01", b"\x80\x01"
+    with pytest.raises(CorruptMessage, match="4 bytes cannot hold 129"):
+        decompress(claim_129_bytes + b"ab", max_bytes=LIMIT)
+    with pytest.raises(CorruptMessage, match="a damaged block"):
+        decompress(claim_128_bytes + b"ab", max_bytes=LIMIT)
+
+
+def test_a_block_as_dense_as_can_be_is_read():
+    source = bytes(1_000_000)
+    assert decompress(library.compress(source), max_bytes=LIMIT) == source
 
 
 def test_the_limit_counts_all_blocks_together():

@@ -1,0 +1,52 @@
+"""The parts of docs/storage-format.md that are taken from the modules that embody the formats.
+
+    python -m odradek.storage.format_reference docs/storage-format.md
+
+writes anew, in the file, what stands between such lines:
+
+    <!-- text of storage/paths.py -->        the module's docstring, without what it says of owners
+    <!-- format of storage/paths.py -->      its tables only: what is indented
+    <!-- end -->
+
+The rest of the document is written by hand.  A test keeps the parts fresh.
+"""
+
+from __future__ import annotations
+
+import inspect
+import re
+import sys
+from importlib import import_module
+from pathlib import Path
+
+_PART = re.compile(
+    r"(?P<begin><!-- (?P<what>text|format) of (?P<path>[a-z_/]+)\.py -->\n).*?(?P<end><!-- end -->)",
+    re.DOTALL,
+)
+_NOT_OF_THE_FORMAT = ("Owner:", "Invariant:")
+_INDENT = "    "
+
+
+def refreshed(document: str) -> str:
+    """The document with every part as its module has it now."""
+    return _PART.sub(_with_part, document)
+
+
+def _with_part(match: re.Match[str]) -> str:
+    module = import_module("odradek." + match["path"].replace("/", "."))
+    paragraphs = inspect.cleandoc(module.__doc__ or "").split("\n\n")
+    if match["what"] == "format":
+        kept = [each for each in paragraphs if each.startswith(_INDENT)]
+    else:
+        kept = [each for each in paragraphs if not each.startswith(_NOT_OF_THE_FORMAT)]
+    return match["begin"] + "\n" + "\n\n".join(kept) + "\n\n" + match["end"]
+
+
+def main() -> None:
+    for name in sys.argv[1:]:
+        path = Path(name)
+        path.write_text(refreshed(path.read_text("utf-8")), "utf-8")
+
+
+if __name__ == "__main__":
+    main()

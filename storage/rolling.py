@@ -1,0 +1,70 @@
+"""Is it time to seal the active segment and to begin another?
+
+    by size       with what is to be appended it would be larger than ``segment.bytes``
+    by index      one of its indexes is full
+    by distance   an offset would be too far from its base for the 32 bits of an index entry
+    by age        ``segment.ms`` has passed, or ``max.compaction.lag.ms`` in a compacted topic, as
+                  nothing in an active segment is compacted; less a jitter, so that the segments of
+                  partitions that began together are not all rolled together
+
+The age is told by the records' own clock, so that replicas roll alike: from the timestamp of the
+first batch to that of the batch to be appended.  Where the first has none, the broker's clock
+counts, from when the segment was begun, or from when it was first asked about after a restart.
+
+Owner: the event loop.
+"""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from typing import TYPE_CHECKING
+from zlib import crc32
+
+from odradek.protocol.errors import CorruptMessage
+from odradek.storage.log_segment import LogSegment
+from odradek.storage.offset_assignment import Admitted
+from odradek.storage.time_index import NO_TIMESTAMP
+
+if TYPE_CHECKING:
+    from odradek.storage.log import Log
+
+
+def must_roll(log: Log, admitted: Admitted, *, now_ms: int) -> bool:
+    """Before ``admitted`` can be appended."""
+    active, settings = log.segments.active, log.settings
+    if active.size_bytes + admitted.size_bytes > settings.segment_bytes:
+        return True
+    if active.index.is_full or active.time_index.is_full:
+        return True
+    if not active.index.can_hold(admitted.last_offset):
+        return True
+    if active.size_bytes == 0:
+        return False
+    age_ms = _age_ms(active, admitted.max_timestamp, now_ms)
+    return age_ms > settings.max_segment_ms - _jitter_ms(log, active)
+
+
+def _age_ms(segment: LogSegment, timestamp: int, now_ms: int) -> int:
+    first = first_timestamp(segment)
+    if first > NO_TIMESTAMP:
+        return timestamp - first
+    if segment.begun_ms is None:
+        segment.begun_ms = now_ms
+    return now_ms - segment.begun_ms
+
+
+def first_timestamp(segment: LogSegment) -> int:
+    """The largest timestamp in the first batch of the segment; NO_TIMESTAMP if it has none."""
+    if segment.first_timestamp is None:
+        segment.first_timestamp = NO_TIMESTAMP
+        with suppress(CorruptMessage):  # whoever reads the batch will be told
+            first = segment.find(segment.base_offset)
+            if first is not None:
+                segment.first_timestamp = segment.batch_at(first).max_timestamp
+    return segment.first_timestamp
+
+
+def _jitter_ms(log: Log, segment: LogSegment) -> int:
+    """The same after a restart."""
+    most = min(log.settings.segment_jitter_ms, log.settings.max_segment_ms)
+    return crc32(f"{log.partition} {segment.base_offset}".encode()) % most if most > 0 else 0

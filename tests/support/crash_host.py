@@ -1,0 +1,210 @@
+"""A few logs under a log manager, worked on step by step, each step told to a listener.
+
+    log PLAIN       segments of a few batches, deleted by size
+        ROOMY       the same, with preallocated files
+        COMPACTED   keyed records
+
+Segments and indexes are small, so that a few dozen batches go through every kind of file.
+
+Owner: the test's thread, or the writer process.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from odradek.protocol.types import TopicPartition, Uuid
+from odradek.storage.cleaner import clean
+from odradek.storage.cleaner_settings import CleanerSettings
+from odradek.storage.cleaner_swap import swap
+from odradek.storage.cleaner_task import cleaning_task
+from odradek.storage.disk_work import carry_out
+from odradek.storage.hosted_log import HostedLog
+from odradek.storage.log import Log
+from odradek.storage.log_directories import LogDirectories
+from odradek.storage.log_directory import LogDirectory
+from odradek.storage.log_manager import LogManager
+from odradek.storage.producer_append import AppendOrigin
+from odradek.storage.settings import TopicSettings
+from odradek.storage.topic_table import TopicTable
+from tests.support.crash_steps import Ends, Kind, Listener, Outcome, SentBatch, Step
+from tests.support.logs import NOW_MS, PRODUCER_SETTINGS
+
+PLAIN, ROOMY, COMPACTED = range(3)
+LOGS = (TopicPartition("plain", 0), TopicPartition("roomy", 3), TopicPartition("compacted", 0))
+TOPIC_IDS = tuple(Uuid(bytes([number + 1]) * 16) for number in range(len(LOGS)))
+
+_SMALL = {
+    "segment_bytes": 1000,
+    "index_interval_bytes": 150,
+    "segment_index_bytes": 240,
+    "file_delete_delay_ms": 0,
+}
+TOPICS = {
+    "plain": TopicSettings(retention_bytes=3000, **_SMALL),
+    "roomy": TopicSettings(retention_bytes=3000, preallocate=True, **_SMALL),
+    "compacted": TopicSettings(
+        cleanup_policy=("compact",), min_cleanable_dirty_ratio=0.01, **_SMALL
+    ),
+}
+CLEANER = CleanerSettings()
+
+
+class Notes:
+    """What the logs reported."""
+
+    def __init__(self) -> None:
+        self.all: list[str] = []
+
+    def noticed(self, what: str) -> None:
+        self.all.append(what)
+
+    def recovering(self, directory: LogDirectory, *, done: int, total: int) -> None:
+        return
+
+    def directory_failed(self, directory: LogDirectory, *, is_last: bool) -> None:
+        self.all.append(f"{directory} failed")
+
+
+class CrashHost:
+    """The logs of one log directory."""
+
+    def __init__(self, root: Path, listener: Listener) -> None:
+        self.root = root
+        self.listener = listener
+        self.notes = Notes()
+        self.directories = LogDirectories([root], self.notes)
+        topics = TopicTable(TopicSettings(), PRODUCER_SETTINGS, TOPICS)
+        self.manager = LogManager(self.directories, topics)
+
+    def open(self) -> None:
+        """As a broker starts: recover if need be, and make what is missing."""
+        self.directories.open()
+        self.manager.load(now_ms=NOW_MS)
+        for number in range(len(LOGS)):
+            self._create(number)
+
+    def _create(self, number: int) -> None:
+        hosted = self.manager.create(LOGS[number], topic_id=TOPIC_IDS[number], now_ms=NOW_MS)
+        with hosted as log:
+            log.advance_high_watermark(log.end_offset)
+
+    def abandon(self) -> None:
+        self.manager.abandon()
+
+    def hosted(self, number: int) -> HostedLog:
+        found = self.manager.find(LOGS[number])
+        assert found is not None, LOGS[number]
+        return found
+
+    def log(self, number: int) -> Log:
+        return self.hosted(number).log
+
+    def ends(self, number: int) -> Ends:
+        log = self.log(number)
+        first = log.segments.first.base_offset
+        return Ends(first, log.start_offset, log.end_offset, log.recovery_point)
+
+    @contextmanager
+    def _telling(self, step: Step) -> Iterator[None]:
+        """For steps of which nothing matters but that they are done, and where the logs end."""
+        self.listener.begin(step)
+        yield
+        self.listener.done(step, self._outcome())
+
+    def _outcome(self, first_offset: int = -1, is_duplicate: bool = False) -> Outcome:
+        ends = {number: self.ends(number) for number in range(len(LOGS))}
+        return Outcome(ends, first_offset, is_duplicate)
+
+    def append(self, number: int, batch: SentBatch) -> Outcome:
+        step = Step(Kind.APPEND, number, batch=batch)
+        self.listener.begin(step)
+        with self.hosted(number) as log:
+            records = batch.encoded()
+            if batch.base_offset is not None:
+                written = log.append_as_follower(records, now_ms=NOW_MS)
+            else:
+                origin = AppendOrigin.COORDINATOR if batch.ends else AppendOrigin.CLIENT
+                written = log.append_as_leader(
+                    records, leader_epoch=batch.leader_epoch, origin=origin, now_ms=NOW_MS
+                )
+            log.advance_high_watermark(log.end_offset)
+        outcome = self._outcome(written.first_offset, written.is_duplicate)
+        self.listener.done(step, outcome)
+        return outcome
+
+    def roll(self, number: int) -> None:
+        with self._telling(Step(Kind.ROLL, number)), self.hosted(number) as log:
+            log.roll(now_ms=NOW_MS)
+
+    def flush(self, number: int) -> None:
+        with self._telling(Step(Kind.FLUSH, number)):
+            work = self.hosted(number).plan_flush(now_ms=NOW_MS)
+            assert work is not None, number
+            carry_out(work)
+
+    def checkpoint(self) -> None:
+        with self._telling(Step(Kind.CHECKPOINT)):
+            for work in self.manager.checkpoints():
+                carry_out(work)
+
+    def truncate(self, number: int, offset: int) -> None:
+        with self._telling(Step(Kind.TRUNCATE, number, offset)):
+            carry_out(self.manager.truncate(self.hosted(number), offset, now_ms=NOW_MS))
+
+    def restart(self, number: int, new_start: int) -> None:
+        with self._telling(Step(Kind.RESTART, number, new_start)):
+            carry_out(self.manager.truncate_fully(self.hosted(number), new_start, now_ms=NOW_MS))
+
+    def delete_records(self, number: int, offset: int) -> None:
+        """As DeleteRecords does: it is answered before it is checkpointed."""
+        with self._telling(Step(Kind.DELETE_RECORDS, number, offset)), self.hosted(number) as log:
+            log.advance_start(offset)
+
+    def retain(self, *, now_ms: int = NOW_MS) -> None:
+        """Far in the future, everything is too old."""
+        with self._telling(Step(Kind.RETAIN)):
+            self.manager.upkeep.apply_retention(now_ms)
+
+    def remove(self) -> None:
+        """The files of what was deleted."""
+        with self._telling(Step(Kind.REMOVE)):
+            for work in self.manager.upkeep.removals_due(NOW_MS * 2):
+                carry_out(work)
+
+    def compact(self) -> None:
+        """The log that needs it most, if one does."""
+        manager = self.manager
+        candidate = manager.upkeep.next_compaction(NOW_MS)
+        if candidate is None:
+            return
+        number = LOGS.index(candidate.partition)
+        with self._telling(Step(Kind.COMPACT, number, candidate.end_offset)):
+            hosted = self.hosted(number)
+            with hosted as log:
+                task = cleaning_task(
+                    log,
+                    CLEANER,
+                    first_dirty_offset=candidate.first_dirty_offset,
+                    end_offset=candidate.end_offset,
+                    now_ms=NOW_MS,
+                )
+                plan = clean(task)
+                old = swap(log, plan)
+            manager.cleaner.cleaned(log, plan.end_offset)
+            manager.upkeep.remove_later(hosted, old, now_ms=NOW_MS)
+
+    def recreate(self, number: int) -> None:
+        """Delete the log, and make another of the same name."""
+        with self._telling(Step(Kind.RECREATE, number)):
+            self.manager.delete(LOGS[number])
+            for work in self.manager.deletions(now_ms=NOW_MS):
+                carry_out(work)
+            self._create(number)
+
+    def close(self) -> None:
+        """The last step of a host."""
+        with self._telling(Step(Kind.CLOSE)):
+            self.manager.close(now_ms=NOW_MS)

@@ -16,13 +16,13 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
-from odradek.protocol.errors import DecodeError
 from tests.support.all_messages import all_messages
 from tests.support.fuzzed_records import DAMAGED_RECORDS
 from tests.support.fuzzing import (
     Sample,
     Subject,
     fuzz,
+    is_refused,
     message_subject,
     mutated_samples,
     record_subject,
@@ -71,7 +71,7 @@ def _slowest(subject: Subject) -> Cost:
 
 def _greediest(subject: Subject) -> Cost:
     costs = [
-        Cost(subject.name, len(sample.frame), peak_bytes(partial(_read_or_refuse, sample)))
+        Cost(subject.name, len(sample.frame), peak_bytes(partial(is_refused, sample)))
         for sample in mutated_samples(subject, seed=SEED, count=MEASURED_FRAMES_OF_A_SUBJECT)
     ]
     return max(costs, key=lambda cost: cost.amount)
@@ -79,15 +79,8 @@ def _greediest(subject: Subject) -> Cost:
 
 def _seconds(sample: Sample) -> float:
     start = time.perf_counter()
-    _read_or_refuse(sample)
+    is_refused(sample)
     return time.perf_counter() - start
-
-
-def _read_or_refuse(sample: Sample) -> None:
-    try:
-        sample.read(sample.frame)
-    except DecodeError:
-        return
 
 
 if __name__ == "__main__":

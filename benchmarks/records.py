@@ -8,24 +8,26 @@ A ratio above 1 means that ours is faster than the faster of aiokafka and kafka-
 
 from __future__ import annotations
 
-import warnings
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
-from aiokafka.record.default_records import _DefaultRecordBatchBuilderPy as AiokafkaBuilder
-from aiokafka.record.default_records import _DefaultRecordBatchPy as AiokafkaBatch
+sys.path.insert(0, str(Path(__file__).parent.parent))
+
 from measure import seconds_per_call
 
 from odradek.protocol.records.batch import RecordBatch
 from odradek.protocol.records.builder import BatchBuilder, BatchFields
 from odradek.protocol.records.compression import Codec
 from odradek.protocol.records.record import Header
-
-with warnings.catch_warnings():
-    warnings.simplefilter("ignore", DeprecationWarning)  # of the way it reads its own schemas
-    from kafka.record.default_records import DefaultRecordBatch as KafkaPythonBatch
-    from kafka.record.default_records import DefaultRecordBatchBuilder as KafkaPythonBuilder
+from tests.support.record_peers import (
+    AiokafkaBatch,
+    AiokafkaBuilder,
+    KafkaPythonBatch,
+    KafkaPythonBuilder,
+)
 
 COUNT = 1000
 FIRST_TIMESTAMP = 1_700_000_000_000

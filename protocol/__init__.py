@@ -13,9 +13,11 @@
     header.py          request and response headers; whole frames
     api_keys.py        ApiKey: number and name
     registry.py        ApiKey -> request class, response class, versions
+    reference.py       writes docs/protocol.md from the registry
     error_codes.py     ErrorCode: code, retriable, text
     errors.py          exceptions, most of which carry a code
-    types.py           Uuid
+    types.py           Uuid, TopicPartition: small values of the protocol's own
+    buffers.py         what passes for bytes
     file_region.py     bytes that stay in their file
     varint.py          variable-length integers
     records/           record batches of every magic, and their compression

@@ -14,8 +14,6 @@ while the log is appended to and read, and may be stopped at any moment.
 puts each in its place before the next is written, and so needs room for one more segment; ``clean``
 returns all at once, and needs room for the log a second time.
 
-Invariant: the last batch of several segments that become one stays, if only without records, so
-that the new segment tells by its offsets which ones it replaces.
 Owner: the worker process; given sealed segments, returns a plan.
 """
 
@@ -27,14 +25,13 @@ from dataclasses import replace
 from pathlib import Path
 
 from odradek.protocol.errors import CorruptMessage, EncodeError
-from odradek.protocol.records.batch import RecordBatch
 from odradek.protocol.records.legacy import LegacyBatch
 from odradek.protocol.records.record_set import AnyBatch
 from odradek.storage import batch_scan, files
 from odradek.storage.cleaner_groups import SegmentExtent, grouped
 from odradek.storage.cleaner_map import OffsetMap
 from odradek.storage.cleaner_output import CleanedSegment
-from odradek.storage.cleaner_retention import Kept, Retention, RetentionRules, emptied
+from odradek.storage.cleaner_retention import Kept, Retention, RetentionRules
 from odradek.storage.cleaner_task import (
     CleaningPlan,
     CleaningStatistics,
@@ -136,6 +133,7 @@ class Cleaning:
         aborted = [*self._aborted_transactions(), *task.later_aborted]
         self._fill_map(aborted)
         statistics.map_utilization = self._offsets.utilization
+        self._sync()
         retention = Retention(self._retention_rules(), self._offsets, TransactionsRead(aborted))
         old_since_ns = self._modified_ns_of_last_clean() - limits.delete_retention_ms * 1_000_000
         for group in grouped(
@@ -173,6 +171,14 @@ class Cleaning:
                 offsets.end_offset = batch.next_offset
             # An earlier compaction may have left a gap before the next segment.
             offsets.end_offset = end_offset
+
+    def _sync(self) -> None:
+        """Else a power cut could take the last record of a key when those before it are gone."""
+        directory, unsynced = self._task.directory, self._task.unsynced
+        for base_offset in unsynced:
+            files.sync_path(file_path(directory, base_offset, Content.BATCHES))
+        if unsynced:
+            files.sync_directory(directory)
 
     # The new segments
 
@@ -237,7 +243,6 @@ class Cleaning:
     ) -> bool:
         """Write what stays of the segments; whether they would be another one than they are."""
         is_changed = len(group) > 1
-        last_base_offset, last_batch = group[0].base_offset, None
         for segment in group:
             retention.keeps_old_tombstones = self._modified_ns(segment) > old_since_ns
             for batch in self._batches(segment):
@@ -248,10 +253,6 @@ class Cleaning:
                 if kept is not None:
                     output.add(kept)
                     self._pace.moved(len(kept.buffer))
-                last_base_offset, last_batch = segment.base_offset, batch
-        is_told = len(group) == 1 or output.next_offset > last_base_offset
-        if isinstance(last_batch, RecordBatch) and not is_told:
-            output.add(emptied(last_batch))
         return is_changed
 
     # Files

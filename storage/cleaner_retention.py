@@ -200,7 +200,7 @@ class Retention:
 
     def _without_records(self, batch: RecordBatch) -> Kept | None:
         if batch.next_offset == self._rules.end_offset or self._is_last_of_producer(batch):
-            return emptied(batch)
+            return _emptied(batch)
         return None
 
     def _is_last_of_producer(self, batch: RecordBatch) -> bool:
@@ -218,7 +218,7 @@ def _whole(batch: AnyBatch) -> Kept:
     )
 
 
-def emptied(batch: RecordBatch) -> Kept:
+def _emptied(batch: RecordBatch) -> Kept:
     """The batch without its records."""
     if batch.count == 0:
         return _whole(batch)

@@ -49,6 +49,9 @@ class CleanableLog(Protocol):
     def end_offset(self) -> int: ...
 
     @property
+    def recovery_point(self) -> int: ...
+
+    @property
     def last_stable_offset(self) -> int: ...
 
 
@@ -84,6 +87,8 @@ class CleaningTask:
     producers: Mapping[int, LastRecord]
     #: From the transaction indexes of later segments: what they abort may lie before end_offset.
     later_aborted: tuple[AbortedTransaction, ...] = ()
+    #: The segments, by base offset, that may lose records in a power cut.
+    unsynced: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,6 +159,9 @@ def cleaning_task(
             for segment in log.segments.from_offset(end_offset)
             for aborted in segment.transaction_index.entries
             if segment.base_offset >= end_offset and aborted.first_offset < end_offset
+        ),
+        unsynced=tuple(
+            segment.base_offset for segment in log.segments.from_offset(log.recovery_point)
         ),
     )
 

@@ -9,8 +9,8 @@ A marker is needed as long as data of its transaction is in the log: readers wou
 an aborted transaction for open, or for part of the next.  When none was read before it, the marker
 may go.  The entry in the index, too, is kept only if data was read.
 
-An abort marker after data of its producer that no entry calls aborted shows that an index has lost
-an entry.  Going on would make aborted records visible for good, so that is a CorruptMessage.
+An abort marker after records of its producer that no entry calls aborted shows that an index has
+lost an entry.  Going on would make aborted records visible for good, so that is a CorruptMessage.
 
 Owner: the worker process.
 """
@@ -43,6 +43,7 @@ class TransactionsRead:
         self._aborted: dict[int, AbortedTransaction] = {}
         self._with_aborted_batches: set[int] = set()
         self._with_committed_batches: set[int] = set()
+        self._with_committed_records: set[int] = set()
 
     def is_aborted(self, batch: RecordBatch) -> bool:
         """Whether a batch that is no control batch belongs to an aborted transaction."""
@@ -56,6 +57,8 @@ class TransactionsRead:
             self._with_aborted_batches.add(batch.producer_id)
             return True
         self._with_committed_batches.add(batch.producer_id)
+        if batch.count:
+            self._with_committed_records.add(batch.producer_id)
         return False
 
     def end(self, batch: RecordBatch) -> MarkerFate:
@@ -70,20 +73,25 @@ class TransactionsRead:
         if kind is ControlType.ABORT:
             return self._end_aborted(batch)
         if kind is ControlType.COMMIT:
-            is_done = batch.producer_id not in self._with_committed_batches
-            self._with_committed_batches.discard(batch.producer_id)
-            return MarkerFate(is_done)
+            return self._end_committed(batch.producer_id)
         return MarkerFate(is_done=False)
 
     def _end_aborted(self, batch: RecordBatch) -> MarkerFate:
         producer_id = batch.producer_id
-        if producer_id in self._with_committed_batches:
+        if producer_id in self._with_committed_records:
             raise CorruptMessage(f"no transaction index tells what {batch} aborts")
         entry = self._aborted.pop(producer_id, None)
         if entry is not None and producer_id in self._with_aborted_batches:
             self._with_aborted_batches.discard(producer_id)
             return MarkerFate(is_done=False, aborted=entry)
-        return MarkerFate(is_done=True)
+        # Batches without records need no entry, but a marker.
+        return self._end_committed(producer_id)
+
+    def _end_committed(self, producer_id: int) -> MarkerFate:
+        is_done = producer_id not in self._with_committed_batches
+        self._with_committed_batches.discard(producer_id)
+        self._with_committed_records.discard(producer_id)
+        return MarkerFate(is_done)
 
     def _begin_up_to(self, offset: int) -> None:
         while self._ahead and self._ahead[0].first_offset <= offset:

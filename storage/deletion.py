@@ -18,8 +18,20 @@ from odradek.storage.producer_snapshot import ProducerSnapshots
 
 
 def set_aside(segments: Iterable[LogSegment], snapshots: ProducerSnapshots) -> None:
-    """Rename the files of segments that are no longer in the log, and of their snapshots."""
-    for segment in segments:
+    """Rename the files of segments that are no longer in the log, and of their snapshots.
+
+    The batches first, and for good: a power cut that brought them back without their transaction
+    index would show what was aborted.
+    """
+    going = list(segments)
+    for segment in going:
+        files.rename(
+            segment.path(Content.BATCHES),
+            file_path(segment.directory, segment.base_offset, Content.BATCHES, Stage.DELETED),
+        )
+    if going:
+        files.sync_directory(going[0].directory)
+    for segment in going:
         segment.move(Stage.DELETED)
         snapshots.mark_deleted(segment.base_offset)
 

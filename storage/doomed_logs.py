@@ -49,6 +49,9 @@ class DoomedLogs:
     def has(self, directory: LogDirectory, partition: TopicPartition) -> bool:
         return any(hosted.partition == partition for hosted in self._logs.get(directory, ()))
 
+    def are_in(self, directory: LogDirectory) -> bool:
+        return bool(self._logs.get(directory))
+
     def works(self, *, delay_ms: int, now_ms: int) -> list[DiskWork]:
         """For each directory, to be carried out once; removal is due ``delay_ms`` from now."""
         works = []

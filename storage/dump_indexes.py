@@ -16,7 +16,7 @@ from collections.abc import Iterator
 
 from odradek.storage import dump_files, dump_verify
 from odradek.storage.dump_entries import FORMS, AnyEntry, Form
-from odradek.storage.dump_facts import Fact, Facts, Wishes, damage
+from odradek.storage.dump_facts import Fact, Facts, Wishes, damage, note
 from odradek.storage.dump_files import SegmentFile
 from odradek.storage.paths import Content, Stage
 
@@ -33,10 +33,20 @@ def dump(file: SegmentFile, wishes: Wishes) -> Facts:
         yield from _entries(form, _read(form, descriptor, asked, file), wishes)
         if asked == end:
             yield from _tail(file, end, size_bytes, wishes)
-        # Of a segment that was compacted twice, a deleted file may be of the first time, and
-        # another of the second: they need not fit together.
-        if wishes.verify and file.stage is not Stage.DELETED:
+        if wishes.verify and (reason := _why_not_to_verify(file, is_whole=asked == end)):
+            yield note(f"not compared with its segment: {reason}")
+        elif wishes.verify:
             yield from dump_verify.verify(file, _read(form, descriptor, asked, file))
+
+
+def _why_not_to_verify(file: SegmentFile, *, is_whole: bool) -> str:
+    """Empty if there is no reason."""
+    if file.stage is Stage.DELETED:
+        # A segment that was compacted twice may have left one file the first time, another later.
+        return "deleted files need not fit together"
+    if file.base_offset is None:
+        return "its name does not tell the base offset"
+    return "" if is_whole else "it is not read to its end"
 
 
 def _end_of_entries(descriptor: int, entry_bytes: int, size_bytes: int) -> int:

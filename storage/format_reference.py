@@ -20,7 +20,8 @@ from importlib import import_module
 from pathlib import Path
 
 _PART = re.compile(
-    r"(?P<begin><!-- (?P<what>text|format) of (?P<path>[a-z_/]+)\.py -->\n).*?(?P<end><!-- end -->)",
+    r"(?P<begin><!-- (?P<what>text|format) of (?P<path>[a-z0-9_/]+)\.py -->\n)"
+    r".*?(?P<end><!-- end -->)",
     re.DOTALL,
 )
 _NOT_OF_THE_FORMAT = ("Owner:", "Invariant:")

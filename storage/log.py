@@ -30,6 +30,7 @@ from odradek.protocol.records.batch import MAGIC, NO_PARTITION_LEADER_EPOCH
 from odradek.protocol.records.record import NO_TIMESTAMP
 from odradek.protocol.records.record_set import magic_of
 from odradek.protocol.types import TopicPartition
+from odradek.storage import files
 from odradek.storage.append_errors import UnexpectedAppendOffset
 from odradek.storage.append_rules import append_rules
 from odradek.storage.deletion import remove
@@ -242,7 +243,9 @@ class Log:
         segment.create()
         segment.begun_ms = now_ms
         if active.size_bytes == 0:
-            # Nothing was ever written to it; two segments must not share its offsets.
+            # Nothing was ever written to it; two segments must not share its offsets.  But there
+            # must be one after any power cut, since its name tells where the log ends.
+            files.sync_directory(self.directory)
             self.segments.remove([active])
             active.remove()
         self.segments.add(segment)

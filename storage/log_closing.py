@@ -63,10 +63,10 @@ def _is_closed(hosted: HostedLog) -> bool:
 
 
 def close_directory(
-    directory: LogDirectory, checkpoints: CheckpointWork, *, broker_epoch: int
+    directory: LogDirectory, checkpoints: CheckpointWork, *, is_clean: bool, broker_epoch: int
 ) -> None:
-    """Its logs are closed."""
+    """Its logs are closed; ``is_clean`` if there are no others that a start would find."""
     with suppress(LogDirectoryOffline), directory.guard("closing it"):
         carry_out(checkpoints.work(directory))
-        if not checkpoints.of(directory).has_refused_logs:
+        if is_clean and not checkpoints.of(directory).has_refused_logs:
             clean_shutdown.write(directory.path, broker_epoch=broker_epoch)

@@ -38,6 +38,7 @@ from odradek.storage.producer_state import ProducerSettings, ProducerStates
 from odradek.storage.segment_list import SegmentList
 from odradek.storage.segment_recovery import (
     SegmentRecovery,
+    cut_room_ahead,
     learn_epoch,
     rebuild_transaction_index,
 )
@@ -117,7 +118,6 @@ def _cut_off(
     """A segment has a bad batch: from there on everything goes."""
     # Those that follow go first: no crash must leave a gap before them.
     set_aside(reversed(later), producers.snapshots)
-    producers.snapshots.sync_names()
     removed = recovery.cut()
     findings.removed_bytes += removed + sum(segment.size_bytes for segment in later)
     findings.note(
@@ -191,7 +191,11 @@ def _load_segments(place: LogPlace, in_use: list[FileName]) -> SegmentList:
         if name.content in SEGMENT_CONTENTS and name.offset not in base_offsets:
             files.remove(place.directory / str(name))
     shape = shape_of(place.settings)
-    return SegmentList(LogSegment(place.directory, base, shape) for base in base_offsets)
+    segments = SegmentList(LogSegment(place.directory, base, shape) for base in base_offsets)
+    for segment in segments:
+        if segment is not segments.active:
+            cut_room_ahead(segment)
+    return segments
 
 
 def _load_epochs(

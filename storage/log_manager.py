@@ -149,6 +149,8 @@ class LogManager:
     ) -> Path:
         if self._doomed.has(directory, partition):
             raise KafkaStorageError(f"{partition} in {directory.path} is not deleted yet")
+        if self.logs.has(directory, partition):
+            raise KafkaStorageError(f"a copy of {partition} is on its way to {directory.path}")
         path = directory.path / str(new_directory_name(partition, purpose))
         if path.exists():
             raise KafkaStorageError(f"{path} is in the way")
@@ -168,11 +170,20 @@ class LogManager:
         log = open_log(self.topics.place(path, partition, now_ms=now_ms), Findings())
         return HostedLog(log, directory, topic_id=topic_id, is_name_synced=False)
 
-    def configure(self, topic: str, settings: TopicSettings) -> None:
-        """The topic's settings have changed."""
-        self.topics[topic] = settings
+    def configure(self, topic: str, settings: TopicSettings | None) -> None:
+        """The topic's settings have changed; None are those of topics that have none."""
+        self.topics.change(topic, settings)
+        self._configure_all()
+
+    def configure_defaults(self, defaults: TopicSettings) -> None:
+        """The settings of topics that have none of their own have changed."""
+        self.topics.defaults = defaults
+        self._configure_all()
+
+    def _configure_all(self) -> None:
         for hosted in self.logs:
-            if hosted.partition.topic == topic:
+            settings = self.topics[hosted.partition.topic]
+            if settings is not hosted.log.settings:
                 hosted.log.configure(settings)
 
     # Cutting and deleting
@@ -180,7 +191,8 @@ class LogManager:
     def truncate(self, hosted: HostedLog, offset: int, *, now_ms: int) -> DiskWork:
         """Cut the end of a log.  Nothing must be appended to it before the work is done.
 
-        Else a power cut could leave new records where old ones are known to be synced.
+        Else a power cut could leave new records where old ones are known to be synced, or old
+        records behind new ones.
         """
         self._check_not_compacting(hosted, offset)
         with hosted as log:
@@ -201,7 +213,9 @@ class LogManager:
     def _truncated(self, hosted: HostedLog) -> DiskWork:
         if not hosted.is_future:
             self.cleaner.truncated(hosted.log)
-        return self.checkpoint(hosted.directory)
+        with hosted as log:
+            cut = log.segments.active.file
+        return self._checkpoints.work(hosted.directory, first=lambda: files.sync(cut.descriptor))
 
     def delete(self, partition: TopicPartition) -> bool:
         """Take a partition's log out of use, and its copy; False if there is none.
@@ -282,9 +296,17 @@ class LogManager:
 
         ``run_all`` gets what sleeps; its tasks cannot be pickled.
         """
+        for work in self.deletions(now_ms=now_ms):
+            with suppress(LogDirectoryOffline):
+                carry_out(work)
         close_logs(self.logs, run_all, now_ms=now_ms)
         for directory in self.directories.online:
-            close_directory(directory, self._checkpoints, broker_epoch=broker_epoch)
+            close_directory(
+                directory,
+                self._checkpoints,
+                is_clean=not self._doomed.are_in(directory),
+                broker_epoch=broker_epoch,
+            )
         self.directories.release()
 
     def abandon(self) -> None:

@@ -32,6 +32,9 @@ class LogRegistry:
     def usable(self) -> list[HostedLog]:
         return [hosted for hosted in self if hosted.is_usable]
 
+    def has(self, directory: LogDirectory, partition: TopicPartition) -> bool:
+        return partition in self._in.get(directory, ())
+
     def in_directory(self, directory: LogDirectory) -> list[HostedLog]:
         """Current and future ones."""
         return list(self._in.get(directory, {}).values())

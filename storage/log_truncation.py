@@ -1,10 +1,11 @@
 """Cutting a log's end: a follower drops what its leader never had.
 
-The order keeps every crash harmless.  Segments go from the last to the first, and their going is
-synced before the first of them is cut, so that what is left is always a prefix of the log; the
-recovery point is below the cut before anything can be appended
-there again, as it is only ever checkpointed from memory.  Epochs and producers are cut after the
-batches, and the loader cuts them again if they were not.
+The order keeps every crash harmless.  Segments go from the last to the first, and for good before
+the one that stays is cut, so that what is left is always a prefix of the log.  The cut is synced,
+as what is appended next must not end where an old batch happens to begin.  The recovery point is
+below the cut before anything can be appended there again, as it is only ever checkpointed from
+memory.  Epochs and producers are cut after the batches, and the loader cuts them again if they were
+not.
 
 Owner: the event loop.
 """
@@ -40,11 +41,10 @@ def truncate(log: Log, offset: int, *, now_ms: int) -> list[LogSegment]:
     dropped = [segment for segment in log.segments if segment.base_offset > offset]
     log.segments.remove(dropped)
     set_aside(reversed(dropped), log.producers.snapshots)
-    if dropped:
-        files.sync_directory(log.directory)
     active = log.segments.active
     first_dropped = active.find(offset)
-    active.truncate(offset)
+    if active.truncate(offset):
+        files.sync(active.file.descriptor)
     log.end_offset = offset if first_dropped is None else min(offset, first_dropped.base_offset)
     _cut_ends(log)
     rebuild_producers(log.producers, log.segments, end=log.end_offset, now_ms=now_ms)

@@ -8,12 +8,13 @@ Owner: the event loop.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 
 from odradek.storage.cleaner_schedule import Candidate, CleanerSchedule
 from odradek.storage.disk_work import DiskWork
 from odradek.storage.hosted_log import HostedLog
+from odradek.storage.log import Log
 from odradek.storage.log_directory import LogDirectoryOffline
 from odradek.storage.log_registry import LogRegistry
 from odradek.storage.log_segment import LogSegment
@@ -69,7 +70,7 @@ class LogUpkeep:
         return count
 
     def _retain(self, hosted: HostedLog, now_ms: int) -> int:
-        with suppress(LogDirectoryOffline), hosted as log:
+        with suppress(LogDirectoryOffline), hosted as log, _left_as_found(log):
             removed = apply_retention(log, now_ms=now_ms)
             self.remove_later(hosted, removed, now_ms=now_ms)
             return len(removed)
@@ -92,7 +93,7 @@ class LogUpkeep:
         for hosted in self._logs.usable:
             if hosted.is_future:
                 continue
-            with suppress(LogDirectoryOffline), hosted as log:
+            with suppress(LogDirectoryOffline), hosted as log, _left_as_found(log):
                 found = self._cleaner.consider(log, now_ms=now_ms)
                 if found is not None:
                     candidates.append(found)
@@ -101,3 +102,12 @@ class LogUpkeep:
     def expire_producers(self, now_ms: int) -> int:
         """Forget producers that have been silent for long; how many."""
         return sum(hosted.log.producers.expire(now_ms) for hosted in self._logs.usable)
+
+
+@contextmanager
+def _left_as_found(log: Log) -> Iterator[None]:
+    """Close what is opened meanwhile: a look at idle logs must not cost three descriptors each."""
+    closed = [segment for segment in log.segments if not segment.is_open]
+    yield
+    for segment in closed:
+        segment.abandon()

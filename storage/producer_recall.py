@@ -13,8 +13,10 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import replace
 
+from odradek.protocol.errors import CorruptMessage
 from odradek.protocol.records.record_set import AnyBatch
 from odradek.storage.producer_append import BATCHES_KEPT, PACKED_BATCH, ProducerState
 from odradek.storage.producer_state import Decision, ProducerStates
@@ -42,7 +44,7 @@ def recall(producers: ProducerStates, segments: SegmentList, *, end: int) -> Non
 def _tail(segments: SegmentList, end: int) -> Iterator[AnyBatch]:
     """The batches in the last bytes of the log, in order."""
     wanted, tail = TAIL_BYTES, []
-    for segment in reversed(segments):
+    for segment in reversed(segments.between(segments.first.base_offset, end)):
         if wanted <= 0:
             break
         entry = segment.index.entry_after(segment.size_bytes - wanted - 1)
@@ -50,9 +52,10 @@ def _tail(segments: SegmentList, end: int) -> Iterator[AnyBatch]:
         tail.append((segment, start))
         wanted -= segment.size_bytes
     for segment, start in reversed(tail):
-        for _, batch in segment.batches(start=start):
-            if batch.last_offset < end:
-                yield batch
+        with suppress(CorruptMessage):  # whoever reads the batches will be told
+            for _, batch in segment.batches(start=start):
+                if batch.last_offset < end:
+                    yield batch
 
 
 def _packed(batch: AnyBatch) -> bytes:

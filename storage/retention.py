@@ -91,11 +91,12 @@ def _drop(log: Log, segments: list[LogSegment], now_ms: int) -> list[LogSegment]
         return []
     if segments[-1] is log.segments.active:
         log.roll(now_ms=now_ms)
-        # The new segment's name is all that will tell where the log goes on: it must not be lost
-        # while the removal of the others is kept.
-        files.sync_directory(log.directory)
     following = log.segments.after(segments[-1])
     assert following is not None, log
+    if log.recovery_point <= following.base_offset:
+        # The name of the next segment may soon be all that tells where the log goes on: it must
+        # not be lost while the removal of the others is kept.
+        files.sync_directory(log.directory)
     # First the start, then the files: a crash in between leaves segments before the start.
     log.advance_start(following.base_offset)
     log.segments.remove(segments)

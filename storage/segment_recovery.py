@@ -21,6 +21,8 @@ from odradek.storage.producer_append import AppendOrigin
 from odradek.storage.producer_state import ProducerStates
 from odradek.storage.transaction_index import AbortedTransaction, TransactionIndex
 
+READ_BYTES = 1024 * 1024
+
 
 class SegmentRecovery:
     """One pass over one segment.  ``producers`` must know everything before its base offset."""
@@ -51,7 +53,9 @@ class SegmentRecovery:
         segment = self.segment
         removed = segment.size_bytes - self.valid_bytes
         if removed:
+            # Synced, as what is appended next must not end where an old batch happens to begin.
             files.truncate(segment.path(Content.BATCHES), self.valid_bytes)
+            files.sync_path(segment.path(Content.BATCHES))
         segment.recovered(size_bytes=self.valid_bytes)
         return removed
 
@@ -116,3 +120,24 @@ def rebuild_transaction_index(
     except CorruptMessage as damage:
         return damage
     return None
+
+
+def cut_room_ahead(segment: LogSegment) -> None:
+    """Cut off what a sealed segment has left of its preallocated room.
+
+    It was cut when the segment was sealed, but without a sync: a power cut may have undone that,
+    before the recovery point too.
+    """
+    if segment.shape.preallocated_bytes == 0:
+        return
+    used, end = segment.index.last.position, segment.size_bytes
+    for place in segment.places(start=used):
+        used = place.position + place.size_bytes
+    descriptor = segment.file.descriptor
+    for position in range(used, end, READ_BYTES):
+        if any(files.read_at(descriptor, min(READ_BYTES, end - position), position)):
+            return
+    if used < end:
+        files.truncate(segment.path(Content.BATCHES), used)
+    segment.abandon()
+    segment.size_bytes = used

@@ -11,6 +11,7 @@ By the files that ``cleaner_swap`` leaves behind at each of its steps:
     but no .log.swap          they are of no use, and are removed
 
 An old segment is replaced if its base offset is that of the new one, or lies within its offsets.
+One that lies beyond was replaced by nothing: no record of it is needed, and it may as well stay.
 Each step is synced before the next, so that a second crash leads here again.  Kafka reads these
 names in the same way, and this reads what Kafka leaves behind.
 

@@ -30,8 +30,11 @@ class TopicTable:
     def __getitem__(self, topic: str) -> TopicSettings:
         return self._topics.get(topic, self.defaults)
 
-    def __setitem__(self, topic: str, settings: TopicSettings) -> None:
-        self._topics[topic] = settings
+    def change(self, topic: str, settings: TopicSettings | None) -> None:
+        """None: the topic has no settings of its own any more."""
+        self._topics.pop(topic, None)
+        if settings is not None:
+            self._topics[topic] = settings
 
     def place(
         self,

@@ -7,6 +7,7 @@ exemptions: where a rule is wrong, it is wrong for everyone.
 import ast
 import os
 import re
+import tomllib
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cache
@@ -174,6 +175,22 @@ def package_code(file: Source) -> Iterator[str]:
             yield f"{statement.lineno}: a package's __init__ holds its map and nothing else"
 
 
+MAPPED = re.compile(r"(?<![\w/])(\w+)(?:\.py\b|/(?=\s))")
+
+
+def wrong_map(file: Source) -> Iterator[str]:
+    folder, _, name = file.path.rpartition("/")
+    if name != "__init__.py" or folder.partition("/")[0] not in PACKAGES:
+        return
+    mapped = set(MAPPED.findall(ast.get_docstring(file.tree) or ""))
+    modules = {path.parent.name for path in (ROOT / folder).glob("*/__init__.py")}
+    modules |= {path.stem for path in (ROOT / folder).glob("*.py") if path.name != name}
+    if modules - mapped:
+        yield f"1: the map lacks {', '.join(sorted(modules - mapped))}"
+    if mapped - modules:
+        yield f"1: the map names {', '.join(sorted(mapped - modules))}, which is not here"
+
+
 RULES = [
     too_many_lines,
     no_docstring,
@@ -185,6 +202,7 @@ RULES = [
     stray_tasks,
     left_overs,
     package_code,
+    wrong_map,
 ]
 FILES = sorted(python_files())
 
@@ -217,12 +235,27 @@ UNTIDY = {
     stray_tasks: "import asyncio\nasyncio.create_task(f())",
     left_overs: "# TO" + "DO: more",
     package_code: '"""Map."""\nfrom odradek.storage.log import Log',
+    wrong_map: '"""A map that names nothing."""',
 }
 
 
 @pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.__name__)
 def test_each_rule_finds_what_it_is_for(rule):
-    assert len(list(rule(source("storage/__init__.py", UNTIDY[rule])))) == 1
+    assert len(list(rule(source("protocol/__init__.py", UNTIDY[rule])))) == 1
+
+
+def test_a_map_follows_a_module_that_was_renamed():
+    outdated = parsed("config/__init__.py").text.replace("kinds.py", "sorts.py")
+    assert list(wrong_map(source("config/__init__.py", outdated))) == [
+        "1: the map lacks kinds",
+        "1: the map names sorts, which is not here",
+    ]
+
+
+def test_the_types_are_shipped_with_the_code():
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
+    assert project["tool"]["setuptools"]["package-data"] == {"odradek": ["py.typed"]}
+    assert (ROOT / "odradek" / "py.typed").is_file()
 
 
 @pytest.mark.parametrize(

@@ -130,16 +130,19 @@ class BatchBuilder:
         offset: int | None = None,
     ) -> None:
         """``offset`` None is the one after the last; gaps are allowed, steps back are not."""
+        next_offset = self.next_offset
         if offset is None:
-            offset = self.next_offset
+            offset = next_offset
         offset_delta = offset - self.fields.base_offset
-        if offset < self.next_offset or offset_delta > _OFFSET_DELTA_MAX:
+        if offset < next_offset or offset_delta > _OFFSET_DELTA_MAX:
             raise EncodeError(
-                f"offset {offset} where {self.next_offset} is next in a batch from "
+                f"offset {offset} where {next_offset} is next in a batch from "
                 f"{self.fields.base_offset}"
             )
         assert not self._is_built
-        base_timestamp = timestamp if self._base_timestamp is None else self._base_timestamp
+        base_timestamp = self._base_timestamp
+        if base_timestamp is None:
+            base_timestamp = timestamp
         timestamp_delta = timestamp - base_timestamp
         # From no timestamp to the very last one the delta would not fit 64 bits.
         if not NO_TIMESTAMP <= timestamp <= _TIMESTAMP_MAX or timestamp_delta > _TIMESTAMP_MAX:

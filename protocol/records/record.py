@@ -173,19 +173,27 @@ def write_record(
     headers: Sequence[Header],
 ) -> None:
     """Append a record to ``out``."""
-    if key.__class__ is not bytes and key is not None:
-        check_bytes("key", key)
-    if value.__class__ is not bytes and value is not None:
-        check_bytes("value", value)
+    if key is None:
+        key_length, key = _NULL, b""
+    else:
+        if key.__class__ is not bytes:
+            check_bytes("key", key)
+        key_length = _VARINT[len(key)]
+    if value is None:
+        value_length, value = _NULL, b""
+    else:
+        if value.__class__ is not bytes:
+            check_bytes("value", value)
+        value_length = _VARINT[len(value)]
     body = b"".join(
         (
             b"\0",
             _VARINT[timestamp_delta],
             _VARINT[offset_delta],
-            _NULL if key is None else _VARINT[len(key)],
-            key or b"",
-            _NULL if value is None else _VARINT[len(value)],
-            value or b"",
+            key_length,
+            key,
+            value_length,
+            value,
             _header_bytes(headers) if headers else b"\0",
         )
     )

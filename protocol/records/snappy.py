@@ -45,7 +45,7 @@ def decompress(source: Buffer, *, max_bytes: int) -> bytes:
     limit = blocks_max(len(source))
     for block in _blocks(memoryview(source)):
         if len(blocks) == limit:
-            raise CorruptMessage(f"snappy: more than {limit} blocks in {len(source)} bytes")
+            raise CorruptMessage(f"snappy: too many blocks in {len(source)} bytes")
         room -= _length_of(block)
         if room < 0:
             raise CorruptMessage(f"snappy: unpacks to more than {max_bytes} bytes")

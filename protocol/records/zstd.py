@@ -54,7 +54,7 @@ def decompress(source: Buffer, *, max_bytes: int) -> bytes:
     blocks_left = blocks_max(len(view)) + max_bytes // _BLOCK_BYTES_MAX
     position = 0
     for _ in range(FRAMES_MAX):
-        frame = _frame_at(view, position, room, blocks_left)
+        frame = _frame_at(view, position, blocks_left)
         if frame.content_bytes_max is not None:
             content = _unpacked(view[position : frame.end], frame.content_bytes_max, room)
             room -= len(content)
@@ -86,21 +86,21 @@ def _unpacked(frame: memoryview, content_bytes_max: int, room: int) -> bytes:
     return chunks[0] if len(chunks) == 1 else b"".join(chunks)
 
 
-def _frame_at(view: memoryview, position: int, room: int, blocks_left: int) -> _Frame:
+def _frame_at(view: memoryview, position: int, blocks_left: int) -> _Frame:
     magic = int.from_bytes(view[position : position + 4], "little")
     if magic & ~0xF == _SKIPPABLE_MAGIC:
         size = int.from_bytes(view[position + 4 : position + 8], "little")
         frame = _Frame(end=position + 8 + size, content_bytes_max=None, block_count=0)
     else:
-        frame = _frame_of_blocks(view, position, room, blocks_left)
+        frame = _frame_of_blocks(view, position, blocks_left)
     if frame.end > len(view):
         raise CorruptMessage("ZSTD: cut short")
     return frame
 
 
-def _frame_of_blocks(view: memoryview, position: int, room: int, blocks_left: int) -> _Frame:
+def _frame_of_blocks(view: memoryview, position: int, blocks_left: int) -> _Frame:
     position, has_checksum = _read_frame_header(view, position)
-    certain_bytes = compressed_blocks = 0
+    content_bytes_max = 0
     for block_count in range(1, blocks_left + 1):
         try:
             low, high = _BLOCK_HEADER.unpack_from(view, position)
@@ -108,19 +108,11 @@ def _frame_of_blocks(view: memoryview, position: int, room: int, blocks_left: in
             raise CorruptMessage("ZSTD: cut short") from error
         kind, size = low >> 1 & 3, high << 13 | low >> 3
         position += _BLOCK_HEADER.size + (1 if kind == _REPEATED else size)
-        if kind == _COMPRESSED:
-            compressed_blocks += 1
-        else:
-            certain_bytes += size
-            if certain_bytes > room:
-                raise CorruptMessage(f"ZSTD: more than {room} bytes")
+        content_bytes_max += _BLOCK_BYTES_MAX if kind == _COMPRESSED else size
         if low & 1:
-            return _Frame(
-                end=position + (_CHECKSUM_BYTES if has_checksum else 0),
-                content_bytes_max=certain_bytes + compressed_blocks * _BLOCK_BYTES_MAX,
-                block_count=block_count,
-            )
-    raise CorruptMessage(f"ZSTD: more than {blocks_left} blocks in {len(view)} bytes")
+            end = position + (_CHECKSUM_BYTES if has_checksum else 0)
+            return _Frame(end, content_bytes_max, block_count)
+    raise CorruptMessage(f"ZSTD: too many blocks in {len(view)} bytes")
 
 
 def _read_frame_header(view: memoryview, position: int) -> tuple[int, bool]:

@@ -196,7 +196,9 @@ class TestCounts:
     @pytest.mark.parametrize("count", [128, 500, 65_536])
     def test_a_large_count_is_held_against_the_bytes_that_remain(self, message, count):
         assert f"{count} claimed" in refusal(message, PLAIN, int32_(count) + b"\1" * 127)
-        assert f"{count} claimed" in refusal(message, COMPACT, unsigned_varint(count + 1) + b"\1" * 127)
+        assert f"{count} claimed" in refusal(
+            message, COMPACT, unsigned_varint(count + 1) + b"\1" * 127
+        )
 
     @pytest.mark.parametrize("version", [PLAIN, COMPACT])
     def test_a_million_elements_and_no_more(self, version):

@@ -69,11 +69,5 @@ def test_an_empty_region_is_false():
     assert not FileRegion(descriptor=3, position=100, length=0)
 
 
-def test_a_region_cannot_be_changed():
-    region = FileRegion(descriptor=3, position=100, length=42)
-    with pytest.raises(AttributeError):
-        region.length = 5
-
-
 def test_a_partition_is_shown_as_its_directory_is_named():
     assert str(TopicPartition("orders", 3)) == "orders-3"

@@ -116,7 +116,7 @@ class TestTags:
 
     @pytest.mark.parametrize("value", ["text", memoryview(b"abcd").cast("h")])
     def test_what_is_not_bytes_is_not_written(self, value):
-        with pytest.raises(EncodeError, match="tag 3: .* is not bytes"):
+        with pytest.raises(EncodeError, match=r"tag 3: .* is not bytes"):
             tag_section([(3, value)])
 
     def test_a_declared_tag_is_not_unknown(self):
@@ -138,7 +138,11 @@ class TestTags:
 
     def test_a_tag_says_where_its_value_lies(self):
         assert read_tag(b"..\x05\x03abc", 2) == (5, 4, 7)
-        assert read_tag(unsigned_varint(300) + unsigned_varint(200) + bytes(200), 0) == (300, 4, 204)
+        assert read_tag(unsigned_varint(300) + unsigned_varint(200) + bytes(200), 0) == (
+            300,
+            4,
+            204,
+        )
 
     def test_a_tag_cannot_be_larger_than_what_remains(self):
         with pytest.raises(DecodeError, match="tag 5: 4 bytes claimed, 3 remain"):

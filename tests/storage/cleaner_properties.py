@@ -200,7 +200,9 @@ class CompactedLogAgainstADictionary(RuleBasedStateMachine):
     @invariant()
     def the_last_committed_value_of_every_key_is_read(self):
         stable = self.log.last_stable_offset
-        seen = {record.key: record for record in committed_records(self.log) if record.offset < stable}
+        seen = {
+            record.key: record for record in committed_records(self.log) if record.offset < stable
+        }
         for key, offset in self.model.latest(before=stable).items():
             if self.model.records[offset].value is not None:
                 assert seen[key].offset == offset
@@ -228,7 +230,7 @@ def known_producers(log):
 
 def check_indexes(segments: SegmentList):
     for segment in segments:
-        at = {position: batch for position, batch in segment.batches()}
+        at = dict(segment.batches())
         for slot in range(segment.index.entries.count):
             entry = segment.index.entry(slot)
             assert at[entry.position].last_offset == entry.offset

@@ -325,18 +325,6 @@ class TestSegments:
         compact(log, segment_bytes_max=640)
         assert base_offsets(log) == [0, 6, 12, 16]
 
-    def test_the_last_of_several_that_become_one_leaves_a_batch(self, log):
-        append_pairs(log, (b"b", b"1"))
-        append_pairs(sealed(log), (b"a", b"1"))
-        append_pairs(sealed(log), (b"a", b"2"))
-        compact(sealed(log), segment_bytes_max=150)
-        assert base_offsets(log) == [0, 2, 3]
-        assert [(batch.base_offset, batch.count) for batch in stored_batches(log)] == [
-            (0, 1),
-            (1, 0),
-            (2, 1),
-        ]
-
     def test_a_segment_that_stays_as_it_is_is_not_replaced(self, tmp_path):
         log = self.fill(tmp_path / "events-0")
         first = compact(log, segment_bytes_max=1)

@@ -1,7 +1,9 @@
 """Compacted segments take the place of the old ones, and no crash on the way does harm."""
 
 import shutil
+from dataclasses import replace
 from functools import partial
+from itertools import count, pairwise
 
 import pytest
 
@@ -45,6 +47,15 @@ def closed_log(tmp_path_factory):
         end_transaction(log, producer_id=producer_id, commit=commit)
     sealed(log).close(now_ms=NOW_MS)
     return directory
+
+
+@pytest.fixture(scope="module")
+def planned(closed_log, tmp_path_factory):
+    copy = shutil.copytree(closed_log, tmp_path_factory.mktemp("planned") / "events-0")
+    log = opened(copy, **SETTINGS)
+    plan = plan_for(log)
+    log.abandon()
+    return copy, plan
 
 
 @pytest.fixture
@@ -168,7 +179,7 @@ class TestCrashes:
         assert known(log) == before["producers"]
         assert log.end_offset == before["end"]
         segments = list(log.segments)
-        for segment, following in zip(segments, segments[1:], strict=False):
+        for segment, following in pairwise(segments):
             assert segment.next_offset() <= following.base_offset
         log.abandon()
 
@@ -179,43 +190,70 @@ class TestCrashes:
         before, after, changes = ends
         for number in range(1 + seed, changes + 1, SEEDS):
             copy = shutil.copytree(closed_log, tmp_path / str(number) / "events-0")
-            with FaultyDisk(fail_at=number, persists=True), pytest.raises(OSError):
+            with FaultyDisk(fail_at=number, persists=True), pytest.raises(OSError, match="Input"):
                 compacted(copy)
             self.check(copy, before, after)
 
     @pytest.mark.parametrize("seed", range(SEEDS))
     def test_a_power_cut_before_any_change_of_a_file_is_made_good(
-        self, closed_log, tmp_path, ends, seed
+        self, planned, tmp_path, ends, seed
     ):
-        before, after, changes = ends
-        for number in range(1 + seed, changes + 1, SEEDS):
+        for number in count(1):
             root = tmp_path / str(number)
-            copy = shutil.copytree(closed_log, root / "events-0")
+            log, plan = ready_to_swap(planned, root / "events-0")
             with PowerCut(root, seed * 1000 + number, off_at=number) as disk:
-                with pytest.raises(PowerIsOff):
-                    compacted(copy)
-                story = disk.cut()
-                check_with_story(partial(self.check, copy, before, after), [str(disk), *story])
+                is_done = try_to_swap(log, plan)
+                disk.cut()
+                check_with_story(partial(self.check, log.directory, *ends[:2]), [str(disk)])
+            if is_done:
+                break
 
     @pytest.mark.parametrize("seed", range(SEEDS))
-    def test_a_power_cut_in_the_midst_of_recovery_is_made_good(
-        self, closed_log, tmp_path, ends, seed
-    ):
-        before, after, changes = ends
-        for number in range(1 + seed, changes + 1, SEEDS):
+    def test_a_second_power_cut_during_recovery_is_made_good(self, planned, tmp_path, ends, seed):
+        for number in range(1 + seed, 100, SEEDS):
             root = tmp_path / str(number)
-            copy = shutil.copytree(closed_log, root / "events-0")
-            with PowerCut(root, seed * 1000 + number, off_at=number) as disk:
-                with pytest.raises(PowerIsOff):
-                    compacted(copy)
-                story = disk.cut()
-            with PowerCut(root, number, off_at=1 + number % 7) as disk:
-                try:
-                    recovered(copy, **SETTINGS).abandon()
-                except PowerIsOff as cut:
-                    story.append(repr(cut))
-                story += disk.cut()
-                check_with_story(partial(self.check, copy, before, after), story)
+            log, plan = ready_to_swap(planned, root / "events-0")
+            with PowerCut(root, seed * 1000 + number, off_at=number) as first:
+                is_done = try_to_swap(log, plan)
+                first.cut()
+            with PowerCut(root, number, off_at=1 + number % 7) as second:
+                try_to_recover(log.directory)
+                second.cut()
+                check_with_story(
+                    partial(self.check, log.directory, *ends[:2]), [str(first), str(second)]
+                )
+            if is_done:
+                break
+
+
+def ready_to_swap(planned, directory):
+    """A log, with nothing open, in whose directory compaction has just written its segments."""
+    source, plan = planned
+    shutil.copytree(source, directory, ignore=shutil.ignore_patterns("*.cleaned"))
+    log = opened(directory, **SETTINGS)
+    for segment in log.segments:
+        segment.abandon()
+    for path in source.glob("*.cleaned"):
+        shutil.copy(path, directory)
+    moved = [replace(replacement, directory=directory) for replacement in plan.replacements]
+    return log, replace(plan, replacements=tuple(moved))
+
+
+def try_to_swap(log, plan):
+    """Whether the power lasted."""
+    try:
+        swap(log, plan)
+    except PowerIsOff:
+        return False
+    return True
+
+
+def try_to_recover(directory):
+    try:
+        recovered(directory, **SETTINGS).abandon()
+    except PowerIsOff:
+        return False
+    return True
 
 
 def check_with_story(check, story):

@@ -2,6 +2,7 @@
 
 import errno
 import os
+import shutil
 
 import pytest
 
@@ -137,10 +138,34 @@ def test_changed_settings_reach_every_log_of_the_topic_and_later_ones(tmp_path):
     assert other.log.rules.max_message_bytes == TopicSettings().max_message_bytes
 
 
+def test_changed_defaults_reach_the_logs_of_topics_without_settings_of_their_own(tmp_path):
+    own = TopicSettings(max_message_bytes=77)
+    manager = managing(tmp_path, topics={"orders": own})
+    events, orders = written(manager, EVENTS, b"a"), written(manager, ORDERS, b"b")
+    manager.configure_defaults(TopicSettings(max_message_bytes=88))
+    assert events.log.rules.max_message_bytes == 88
+    assert orders.log.rules.max_message_bytes == 77
+    manager.configure("orders", None)
+    assert orders.log.rules.max_message_bytes == 88
+
+
 def test_topics_have_settings_of_their_own(tmp_path):
     manager = managing(tmp_path, topics={"orders": TopicSettings(segment_bytes=1000)})
     assert manager.create(ORDERS, now_ms=NOW_MS).log.settings.segment_bytes == 1000
     assert manager.create(EVENTS, now_ms=NOW_MS).log.settings == TopicSettings()
+
+
+def test_a_log_is_not_made_beside_a_copy_that_was_on_its_way(tmp_path):
+    manager = managing(tmp_path / "a", tmp_path / "b")
+    written(manager, EVENTS, b"a")
+    copied(manager, EVENTS, manager.directories.all[1])
+    manager.abandon()
+    shutil.rmtree(tmp_path / "a" / "events-0")
+    again = managing(tmp_path / "a", tmp_path / "b")
+    a, b = again.directories.all
+    with pytest.raises(KafkaStorageError, match="on its way"):
+        again.create(EVENTS, directory=b, now_ms=NOW_MS)
+    assert again.create(EVENTS, now_ms=NOW_MS).directory is a
 
 
 # Deleting

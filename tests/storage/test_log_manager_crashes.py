@@ -51,11 +51,7 @@ def powered(template, name, *, seed=0, off_at=None):
     root = template.with_name(name)
     shutil.copytree(template, root)
     with PowerCut(root, seed, off_at=off_at) as disk:
-        try:
-            yield disk
-        except BaseException as failure:
-            failure.add_note(str(disk))
-            raise
+        yield disk
     shutil.rmtree(root)
 
 
@@ -110,19 +106,19 @@ def changes_in(scenario, template):
         return at_start, disk.changes - at_start
 
 
-def check(root, allowed):
-    manager = start(root)
+def check(disk, allowed):
+    manager = start(disk.root)
     found = contents(manager)
-    assert found.pop(ORDERS) == KEPT
-    assert found.get(EVENTS) in allowed, found
+    assert found.pop(ORDERS) == KEPT, str(disk)
+    assert found.get(EVENTS) in allowed, (found, str(disk))
     # What was found is used, and is there again.
     written(manager, EVENTS, b"next")
     expected = contents(manager)
     manager.close(now_ms=NOW_MS)
     observer = Notebook()
-    again = start(root, observer)
-    assert contents(again) == expected
-    assert observer == Notebook()
+    again = start(disk.root, observer)
+    assert contents(again) == expected, str(disk)
+    assert observer == Notebook(), str(disk)
     again.abandon()
 
 
@@ -134,7 +130,7 @@ def test_a_power_cut_before_any_change_leaves_every_log_once_and_whole(template,
                 with suppress(PowerIsOff):
                     scenario(start(disk.root))
                 disk.cut()
-                check(disk.root, SCENARIOS[scenario])
+                check(disk, SCENARIOS[scenario])
 
 
 def test_a_power_cut_while_an_interrupted_move_is_put_right_changes_nothing(template):
@@ -150,7 +146,7 @@ def test_a_power_cut_while_an_interrupted_move_is_put_right_changes_nothing(temp
                     with suppress(PowerIsOff):
                         start(again.root).abandon()
                     again.cut()
-                    check(again.root, [SYNCED])
+                    check(again, [SYNCED])
 
 
 @pytest.mark.parametrize("error", [errno.ENOSPC, errno.EIO])
@@ -168,4 +164,4 @@ def test_a_failing_change_loses_no_log_and_harms_no_other_directory(template, sc
                 if hosted.is_usable and hosted.partition == ORDERS:
                     assert values_in(hosted) == KEPT
             manager.abandon()
-            check(disk.root, SCENARIOS[scenario])
+            check(disk, SCENARIOS[scenario])

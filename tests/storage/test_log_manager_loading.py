@@ -6,9 +6,9 @@ from multiprocessing import get_context
 
 import pytest
 
-from odradek.protocol.errors import KafkaStorageError
+from odradek.protocol.errors import CorruptMessage, KafkaStorageError
 from odradek.protocol.types import TopicPartition, Uuid
-from odradek.storage import clean_shutdown, partition_metadata
+from odradek.storage import clean_shutdown, log_dir_loader, log_loader, partition_metadata
 from odradek.storage.directory_checkpoints import CHECKPOINTS
 from odradek.storage.log_dir_loader import DuplicateLog
 from odradek.storage.offset_checkpoints import (
@@ -323,26 +323,27 @@ def test_an_empty_log_of_another_topic_of_the_same_name_does_not(tmp_path):
 # Logs that cannot be opened
 
 
-def with_damaged_log(path):
-    """A clean directory in which one log makes no sense, long before its end."""
-    manager = managing(path, segment_bytes=200)
-    with written(manager, EVENTS, *(bytes(100) for _ in range(3))) as log:
+@pytest.fixture
+def damaged(tmp_path, monkeypatch):
+    """A clean directory in which one log makes no sense, so that nobody can open it."""
+
+    def open_log(place, findings):
+        if place.partition == EVENTS:
+            raise CorruptMessage("no batch")
+        return log_loader.open_log(place, findings)
+
+    manager = filled(tmp_path)
+    with manager.find(EVENTS) as log:
         log.advance_start(1)
-    written(manager, ORDERS, b"x")
     manager.close(now_ms=NOW_MS)
-    for snapshot in (path / "events-0").glob("*.snapshot"):
-        snapshot.unlink()
-    batches = path / "events-0" / "00000000000000000000.log"
-    content = bytearray(batches.read_bytes())
-    content[16] = 9  # the magic of no batch
-    batches.write_bytes(content)
+    monkeypatch.setattr(log_dir_loader, "open_log", open_log)
+    return tmp_path
 
 
-def test_a_log_that_makes_no_sense_is_refused_alone_and_left_as_it_is(tmp_path):
-    with_damaged_log(tmp_path)
-    before = (tmp_path / "events-0" / "00000000000000000000.log").read_bytes()
+def test_a_log_that_makes_no_sense_is_refused_alone_and_left_as_it_is(damaged):
+    before = names_in(damaged / "events-0")
     observer = Notebook()
-    manager = managing(tmp_path, observer=observer)
+    manager = managing(damaged, observer=observer)
     assert contents(manager) == {ORDERS: [b"x"]}
     assert observer.failed == []
     assert any("cannot be opened" in note for note in observer.notes)
@@ -350,14 +351,13 @@ def test_a_log_that_makes_no_sense_is_refused_alone_and_left_as_it_is(tmp_path):
         manager.find(EVENTS)
     with pytest.raises(KafkaStorageError, match="cannot be opened"):
         manager.create(EVENTS, now_ms=NOW_MS)
-    assert (tmp_path / "events-0" / "00000000000000000000.log").read_bytes() == before
+    assert names_in(damaged / "events-0") == before
 
 
-def test_what_is_known_of_a_refused_log_is_kept_and_its_directory_is_not_called_clean(tmp_path):
-    with_damaged_log(tmp_path)
-    known = [checkpoint.read(tmp_path) for checkpoint in CHECKPOINTS]
-    manager = managing(tmp_path)
+def test_what_is_known_of_a_refused_log_is_kept_and_its_directory_is_not_called_clean(damaged):
+    known = [checkpoint.read(damaged) for checkpoint in CHECKPOINTS]
+    manager = managing(damaged)
     carry_all(manager.checkpoints())
     manager.close(now_ms=NOW_MS)
-    assert [checkpoint.read(tmp_path) for checkpoint in CHECKPOINTS] == known
-    assert clean_shutdown.read(tmp_path) is None
+    assert [checkpoint.read(damaged) for checkpoint in CHECKPOINTS] == known
+    assert clean_shutdown.read(damaged) is None

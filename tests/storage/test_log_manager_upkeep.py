@@ -1,16 +1,12 @@
 """What logs need from time to time, and how they are closed."""
 
 import errno
-from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from odradek.protocol.types import TopicPartition
-from odradek.storage import clean_shutdown, files
 from odradek.storage.cleaner_states import IDLE
 from odradek.storage.disk_work import carry_out
 from odradek.storage.log_directory import LogDirectoryOffline
-from odradek.storage.offset_checkpoints import RECOVERY_POINTS
 from odradek.storage.settings import TopicSettings
 from tests.support.faulty_disk import FaultyDisk
 from tests.support.log_managers import (
@@ -18,14 +14,12 @@ from tests.support.log_managers import (
     ORDERS,
     Notebook,
     carry_all,
-    contents,
     copied,
     delete,
     flush,
     managing,
     move,
     names_in,
-    values_in,
     written,
 )
 from tests.support.logs import NOW_MS, append
@@ -211,6 +205,21 @@ def test_a_log_that_is_being_compacted_waits_for_its_retention(tmp_path, policy)
     assert manager.cleaner.states[EVENTS] is IDLE
 
 
+def test_a_look_at_idle_logs_leaves_no_file_open(tmp_path):
+    settings = {"segment_bytes": 300, "cleanup_policy": ("compact",), "max_compaction_lag_ms": 1}
+    for topics in ({}, settings):
+        root = tmp_path / str(len(topics))
+        manager = managing(root, **topics)
+        with manager.create(EVENTS, now_ms=NOW_MS) as log:
+            for _ in range(5):
+                append(log, bytes(100), key=b"k")
+        manager.close(now_ms=NOW_MS)
+        again = managing(root, **topics)
+        again.upkeep.apply_retention(NOW_MS)
+        again.upkeep.next_compaction(NOW_MS + 10)
+        assert not any(segment.is_open for segment in again.find(EVENTS).log.segments)
+
+
 def test_copies_on_their_way_lose_their_old_segments_too(tmp_path):
     manager = managing(tmp_path / "a", tmp_path / "b", segment_bytes=200, retention_bytes=300)
     written(manager, EVENTS, *(bytes(100) for _ in range(6)))
@@ -281,85 +290,3 @@ def test_producers_that_were_silent_for_long_are_forgotten(tmp_path):
         append(log, b"a", producer_id=7, producer_epoch=0, base_sequence=0)
     assert manager.upkeep.expire_producers(NOW_MS) == 0
     assert manager.upkeep.expire_producers(NOW_MS + 86_400_001) == 1
-
-
-# Closing
-
-
-class Journal(files.System):
-    """Notes what becomes durable, in order."""
-
-    def __init__(self):
-        self.lines = []
-
-    def rename(self, source, target):
-        files.System.rename(source, target)
-        self.lines.append(target.name)
-
-    def fsync(self, descriptor):
-        self.lines.append("sync")
-
-
-def test_the_marker_comes_after_the_checkpoints_and_they_after_the_logs(tmp_path, monkeypatch):
-    manager = managing(tmp_path)
-    written(manager, EVENTS, b"a")
-    journal = Journal()
-    with monkeypatch.context() as patched:
-        patched.setattr(files, "system", journal)
-        manager.close(now_ms=NOW_MS)
-    renamed = [line for line in journal.lines if line != "sync"]
-    assert renamed == [
-        "leader-epoch-checkpoint",
-        "recovery-point-offset-checkpoint",
-        "replication-offset-checkpoint",
-        clean_shutdown.FILE_NAME,
-    ]
-    assert journal.lines.count("sync") > len(renamed)
-
-
-def test_logs_are_closed_by_threads_that_the_caller_supplies(tmp_path):
-    manager = managing(tmp_path / "a", tmp_path / "b")
-    partitions = [TopicPartition("events", number) for number in range(20)]
-    for partition in partitions:
-        written(manager, partition, b"a")
-
-    def in_threads(tasks):
-        with ThreadPoolExecutor(4) as pool:
-            yield from pool.map(lambda task: task(), tasks)
-
-    manager.close(now_ms=NOW_MS, run_all=in_threads)
-    observer = Notebook()
-    again = managing(tmp_path / "a", tmp_path / "b", observer=observer)
-    assert contents(again) == {partition: [b"a"] for partition in partitions}
-    assert observer == Notebook()
-
-
-def test_a_directory_with_a_log_that_cannot_be_closed_gets_no_marker(tmp_path):
-    observer = Notebook()
-    manager = managing(tmp_path / "a", tmp_path / "b", observer=observer)
-    written(manager, EVENTS, b"a")
-    written(manager, ORDERS, b"b")
-    with FaultyDisk(fail_at=1, counting={"fsync"}):
-        manager.close(now_ms=NOW_MS)
-    assert observer.failed == [(tmp_path / "a", False)]
-    assert clean_shutdown.read(tmp_path / "a") is None
-    assert clean_shutdown.read(tmp_path / "b") is not None
-    assert values_in(managing(tmp_path / "a").find(EVENTS)) == [b"a"]
-
-
-def test_closing_what_was_not_used_touches_only_the_marker(tmp_path):
-    manager = managing(tmp_path)
-    for number in range(5):
-        written(manager, TopicPartition("events", number), b"a")
-    manager.close(now_ms=NOW_MS)
-    again = managing(tmp_path)
-    with FaultyDisk(counting={"fsync"}) as disk:
-        again.close(now_ms=NOW_MS)
-    assert disk.changes == 1
-    assert len(RECOVERY_POINTS.read(tmp_path)) == 5
-
-
-def test_a_closed_manager_gives_its_directories_back(tmp_path):
-    managing(tmp_path).close(now_ms=NOW_MS)
-    managing(tmp_path).abandon()
-    managing(tmp_path).close(now_ms=NOW_MS)

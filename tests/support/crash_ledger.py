@@ -48,7 +48,10 @@ class LogLedger:
     synced_end: int = 0
     #: Where the log starts at least, by kind of crash.
     earliest_start: dict[Crash, int] = field(default_factory=lambda: dict.fromkeys(Crash, 0))
+    #: Whether the start has been checkpointed: it then stays so, even if no segment begins earlier.
+    has_start_line: bool = False
     compacted_before: int = 0
+    before_gaps: dict[int, int] = field(default_factory=dict)
 
     def done(self, step: Step, outcome: Outcome, ends: Ends) -> None:
         model = self.model
@@ -58,6 +61,7 @@ class LogLedger:
             model.append(as_appended(step.batch, outcome.first_offset))
         elif step.kind is Kind.TRUNCATE:
             model.truncate(step.offset)
+            self._note_gap()
         elif step.kind is Kind.RESTART:
             self.model = model = LogModel([], step.offset, step.offset)
             self.synced_end = step.offset
@@ -68,7 +72,7 @@ class LogLedger:
             model.start_offset = ends.start_offset
         elif step.kind in (Kind.CHECKPOINT, Kind.CLOSE):
             self.synced_end = ends.recovery_point
-            self.earliest_start[Crash.POWER_CUT] = ends.start_offset
+            self.has_start_line = self.has_start_line or ends.start_offset > ends.first_segment
         assert (model.start_offset, model.end_offset) == (ends.start_offset, ends.end_offset), (step, model.start_offset, model.end_offset, ends)
         self.synced_end = min(self.synced_end, model.end_offset)
         self._bound_start(ends, is_checkpointed=step.kind in (Kind.CHECKPOINT, Kind.CLOSE))
@@ -76,10 +80,16 @@ class LogLedger:
     def _bound_start(self, ends: Ends, *, is_checkpointed: bool) -> None:
         earliest = self.earliest_start
         earliest[Crash.KILL] = max(earliest[Crash.KILL], ends.first_segment)
-        if is_checkpointed:
+        if is_checkpointed and self.has_start_line:
             earliest[Crash.KILL] = earliest[Crash.POWER_CUT] = ends.start_offset
         for crash in Crash:
             earliest[crash] = min(earliest[crash], ends.start_offset)
+
+    def _note_gap(self) -> None:
+        """A truncation may end in a gap, which leaves no trace: the log then ends before it."""
+        history, start = self.model.history, self.model.start_offset
+        before_gap = max([start, *(batch.last_offset + 1 for batch in history[-1:])])
+        self.before_gaps[self.model.end_offset] = before_gap
 
     # After a crash
 
@@ -118,19 +128,21 @@ class LogLedger:
         if not self._may_lower(pending):
             assert log.start_offset >= self.earliest_start[crash], (log, self.earliest_start)
         if kind not in RAISES_START:
-            assert log.start_offset <= self.model.start_offset, (log, self.model.start_offset)
+            is_all_lost = crash is Crash.POWER_CUT and self.synced_end <= self.model.start_offset
+            latest = self.model.end_offset if is_all_lost else self.model.start_offset
+            assert log.start_offset <= latest, (log, latest)
 
     def _check_end(
         self, log: Log, found: list[FoundBatch], pending: Step | None, crash: Crash
     ) -> None:
         least = self.model.end_offset if crash is Crash.KILL else self.synced_end
-        if self.model.history:
-            # A truncation may have ended in a gap, which leaves no trace.
-            least = min(least, self.model.history[-1].last_offset + 1)
+        least = self.before_gaps.get(least, least)
         most = self._history_with(pending)[-1:] or [None]
         most_end = max(self.model.end_offset, most[0].last_offset + 1 if most[0] else 0)
         if pending is not None and self._may_lower(pending):
-            least = min(least, self._end_after(pending))
+            # Full truncation may leave nothing, not even where the log was to go on.
+            is_cut = pending.kind is Kind.TRUNCATE
+            least = min(least, self._end_after(pending)) if is_cut else 0
             most_end = max(most_end, self._end_after(pending))
         assert least <= log.end_offset <= most_end, (log, least, most_end)
         if found:
@@ -178,11 +190,15 @@ class LogLedger:
         there = records_of([each.batch for each in found])
         strays = [record for offset, record in there.items() if appended.get(offset) != record]
         assert not strays, f"{log} holds {strays}"
-        needed = _needed(history, self.compacted_before)
+        aborted = LogModel(history, 0, 0).aborted(0, 1 << 62)
+        committed = {record.offset for record in _committed(history, aborted)}
+        latest = {record.key: offset for offset, record in there.items() if offset in committed}
         lost = [
             record
             for offset, record in records_of(must_survive).items()
-            if offset not in there and offset in needed
+            if offset not in there
+            and not (offset < self.compacted_before and offset not in committed)
+            and not offset < min(self.compacted_before, latest.get(record.key, 0))
         ]
         assert not lost, f"{log} has lost {lost}"
 
@@ -198,13 +214,11 @@ class LogLedger:
     def _take_over(self, log: Log, found: list[FoundBatch], history: list[ModelBatch]) -> None:
         """What was found is what there is, and what was deleted is remembered."""
         there = {each.base_offset for each in found}
-        first = found[0].base_offset if found else log.end_offset
+        first = log.segments.first.base_offset
         self.model.history = [
             batch
             for batch in history
-            if batch.base_offset in there
-            or batch.last_offset < first
-            or batch.last_offset < min(self.compacted_before, log.end_offset)
+            if batch.base_offset in there or batch.last_offset < first
         ]
         self.model.start_offset = log.start_offset
         self.model.end_offset = log.end_offset
@@ -300,14 +314,3 @@ def _committed(batches: list[ModelBatch], aborted: Aborted) -> list[Record]:
 
 def _latest(records: list[Record], start: int) -> dict[bytes | None, Record]:
     return {record.key: record for record in records if record.offset >= start}
-
-
-def _needed(history: list[ModelBatch], compacted_before: int) -> set[int]:
-    """The offsets of records that compaction may not remove."""
-    committed = _committed(history, LogModel(history, 0, 0).aborted(0, 1 << 62))
-    latest = {record.key: record.offset for record in committed if record.offset < compacted_before}
-    return {
-        record.offset
-        for record in committed
-        if record.offset >= latest.get(record.key, compacted_before)
-    } | {offset for offset in records_of(history) if offset >= compacted_before}

@@ -1,14 +1,14 @@
 """Batches that Apache Kafka's own classes made, and the records in them.
 
-Origin: MemoryRecordsBuilder and DefaultRecordBatch.writeEmptyHeader of kafka-clients 3.9.1, called
-from a small Java program; those of 4.1.1 gave the same bytes.
+Origin: kafka-clients 3.9.1 on OpenJDK 17, by tests/interop/java/RecordBatches.java; 4.1.1 gives the
+same bytes.  tests/interop/test_java_batches_live.py makes them again.
 """
 
 from odradek.protocol.records.record import Header, Record
 
 
 def records_from(base_offset: int) -> list[Record]:
-    """The records of every batch here that is not empty, but for ``no_timestamp``."""
+    """The records of every batch here, but for ``no_timestamp``, the empty ones and the markers."""
     headers = (Header("h", b"x"), Header("", None), Header("é", b""))
     return [
         Record(base_offset, 1000, b"k", b"v"),
@@ -83,5 +83,13 @@ JAVA_BATCHES = {
         "00000000000000000000006bffffffff0226f8bb6e00040000012c00000000000003e8000000003b"
         "9aca00ffffffffffffffffffffffffffff0000000428b52ffd008870010010000000026b02760020"
         "000a0201000602680278000104c3a9000e00c701060001001600b098d6b907d804010100010000"
+    ),
+    "commit": bytes.fromhex(
+        "000000000000002800000042000000070237ef34b900300000000000000000000004d20000000000"
+        "0004d2000000000000004d0003ffffffff000000012000000008000000010c00000000000500"
+    ),
+    "abort": bytes.fromhex(
+        "0000000000000028000000420000000702f7364a6800300000000000000000000004d20000000000"
+        "0004d2000000000000004d0003ffffffff000000012000000008000000000c00000000000600"
     ),
 }

@@ -162,7 +162,9 @@ def test_offsets_neither_step_back_nor_leave_the_batch(offset):
 def test_timestamps_too_far_apart_for_one_batch_are_refused():
     builder = BatchBuilder()
     builder.append(timestamp=-1, key=None, value=None)
-    with pytest.raises(EncodeError, match="timestamp 9223372036854775807 in a batch from timestamp -1"):
+    with pytest.raises(
+        EncodeError, match="timestamp 9223372036854775807 in a batch from timestamp -1"
+    ):
         builder.append(timestamp=2**63 - 1, key=None, value=None)
     builder.append(timestamp=2**63 - 2, key=None, value=None)
     assert [record.timestamp for record in RecordBatch(builder.build())] == [-1, 2**63 - 2]

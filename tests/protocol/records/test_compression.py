@@ -174,7 +174,7 @@ SNAPPY_EMPTY_BLOCK = bytes.fromhex("00000001 00")
     ids=["zstd, empty", "zstd, of a byte", "zstd, repeated never", "zstd, frames", "snappy"],
 )
 def test_tiny_blocks_beyond_all_reason_are_refused(codec, packed):
-    with pytest.raises(CorruptMessage, match="more than [0-9]+ blocks"):
+    with pytest.raises(CorruptMessage, match="too many blocks"):
         decompress(codec, packed)
 
 

@@ -12,16 +12,7 @@ from odradek.protocol.records.control import (
     marker_of,
 )
 from odradek.protocol.records.record import Record
-
-# Made by MemoryRecords.withEndTransactionMarker of Apache Kafka 3.9.1 (4.1.1 makes the same).
-COMMIT = bytes.fromhex(
-    "000000000000002800000042000000070237ef34b900300000000000000000000004d200000000000004d200000000"
-    "0000004d0003ffffffff000000012000000008000000010c00000000000500"
-)
-ABORT = bytes.fromhex(
-    "0000000000000028000000420000000702f7364a6800300000000000000000000004d200000000000004d200000000"
-    "0000004d0003ffffffff000000012000000008000000000c00000000000600"
-)
+from tests.support.java_batches import JAVA_BATCHES
 
 
 def control_record(*, key: bytes | None, value: bytes | None = b"") -> Record:
@@ -29,13 +20,13 @@ def control_record(*, key: bytes | None, value: bytes | None = b"") -> Record:
 
 
 @pytest.mark.parametrize(
-    ("marker", "expected"),
+    ("marker", "name"),
     [
-        (EndTransactionMarker(is_commit=True, coordinator_epoch=5), COMMIT),
-        (EndTransactionMarker(is_commit=False, coordinator_epoch=6), ABORT),
+        (EndTransactionMarker(is_commit=True, coordinator_epoch=5), "commit"),
+        (EndTransactionMarker(is_commit=False, coordinator_epoch=6), "abort"),
     ],
 )
-def test_markers_have_the_bytes_that_kafka_writes(marker, expected):
+def test_markers_have_the_bytes_that_kafka_writes(marker, name):
     written = marker_batch(
         marker,
         timestamp=1234,
@@ -44,18 +35,18 @@ def test_markers_have_the_bytes_that_kafka_writes(marker, expected):
         base_offset=40,
         partition_leader_epoch=7,
     )
-    assert written == expected
+    assert written == JAVA_BATCHES[name]
 
 
 @pytest.mark.parametrize(
-    ("batch", "marker"),
+    ("name", "marker"),
     [
-        (COMMIT, EndTransactionMarker(is_commit=True, coordinator_epoch=5)),
-        (ABORT, EndTransactionMarker(is_commit=False, coordinator_epoch=6)),
+        ("commit", EndTransactionMarker(is_commit=True, coordinator_epoch=5)),
+        ("abort", EndTransactionMarker(is_commit=False, coordinator_epoch=6)),
     ],
 )
-def test_kafkas_markers_are_read(batch, marker):
-    batch = RecordBatch(batch)
+def test_kafkas_markers_are_read(name, marker):
+    batch = RecordBatch(JAVA_BATCHES[name])
     assert batch.is_valid()
     assert batch.is_control
     assert batch.is_transactional

@@ -181,7 +181,7 @@ class CleanerSchedule:
             return None
         found = candidate(log, checkpoint=self.checkpoint(log), now_ms=now_ms)
         if found.is_reset:
-            self._note(log, found.first_dirty_offset)
+            self.cleaned_to(log, found.first_dirty_offset)
         return found
 
     def choose_among(self, candidates: Sequence[Candidate]) -> Candidate | None:
@@ -197,7 +197,7 @@ class CleanerSchedule:
 
     def cleaned(self, log: CleanableLog, end_offset: int) -> None:
         """The new segments are in place; they are compacted up to ``end_offset``."""
-        self._note(log, end_offset)
+        self.cleaned_to(log, end_offset)
         self.states.end(log.partition)
 
     def stopped(self, log: CleanableLog) -> None:
@@ -236,7 +236,7 @@ class CleanerSchedule:
         """What follows the end of the log will be new, and dirty."""
         checkpoint = self.checkpoint(log)
         if checkpoint is not None and checkpoint > log.end_offset:
-            self._note(log, log.end_offset)
+            self.cleaned_to(log, log.end_offset)
 
     def moved(self, partition: TopicPartition, *, source: Path, target: Path) -> None:
         """The log is now in another log directory."""
@@ -262,7 +262,7 @@ class CleanerSchedule:
         self._unwritten.clear()
         return taken
 
-    def _note(self, log: CleanableLog, offset: int) -> None:
+    def cleaned_to(self, log: CleanableLog, offset: int) -> None:
         directory = log.directory.parent
         self._offsets.setdefault(directory, {})[log.partition] = offset
         self._unwritten.add(directory)

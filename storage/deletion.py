@@ -9,7 +9,7 @@ Owner: the event loop; ``remove`` may run on a disk thread.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from odradek.storage import files
 from odradek.storage.log_segment import LogSegment
@@ -34,6 +34,12 @@ def set_aside(segments: Iterable[LogSegment], snapshots: ProducerSnapshots) -> N
     for segment in going:
         segment.move(Stage.DELETED)
         snapshots.mark_deleted(segment.base_offset)
+
+
+def set_aside_from_the_end(segments: Sequence[LogSegment], snapshots: ProducerSnapshots) -> None:
+    """Each is gone for good before the one before it goes: no power cut leaves a gap."""
+    for segment in reversed(segments):
+        set_aside([segment], snapshots)
 
 
 def remove(segments: Iterable[LogSegment]) -> None:

@@ -28,7 +28,7 @@ from odradek.protocol.records.batch import NO_PARTITION_LEADER_EPOCH
 from odradek.protocol.types import TopicPartition
 from odradek.storage import files, leader_epochs
 from odradek.storage.checkpoint import CheckpointDamaged
-from odradek.storage.deletion import remove, set_aside
+from odradek.storage.deletion import remove, set_aside_from_the_end
 from odradek.storage.leader_epochs import LeaderEpochs
 from odradek.storage.log import Log, LogParts, shape_of
 from odradek.storage.log_segment import LogSegment
@@ -101,6 +101,10 @@ def recover(place: LogPlace, *, progress: Progress = lambda done, total: None) -
             _cut_off(recovery, unsynced[done + 1 :], producers, findings)
             break
         recovery.cut()
+    if unsynced and producers.end_offset <= place.recovery_point:
+        # If it is rolled as it is, nobody will sync or recover it any more.
+        recovery.segment.flush()
+        files.sync_directory(place.directory)
     producers.take_snapshot()
     epochs.truncate_from_end(producers.end_offset)
     epochs.flush()
@@ -117,7 +121,7 @@ def _cut_off(
 ) -> None:
     """A segment has a bad batch: from there on everything goes."""
     # Those that follow go first: no crash must leave a gap before them.
-    set_aside(reversed(later), producers.snapshots)
+    set_aside_from_the_end(later, producers.snapshots)
     removed = recovery.cut()
     findings.removed_bytes += removed + sum(segment.size_bytes for segment in later)
     findings.note(
@@ -242,8 +246,9 @@ def _mend_indexes(
         findings.note(f"{segment}: an index is missing or damaged, and made anew")
         if known is None or previous is None or segments.after(previous) is not segment:
             known = _producers_before(segment, place, segments, snapshots)
-        segment.rebuild_indexes()
         damage = rebuild_transaction_index(segment, known)
+        # Last, as only their state tells that all three are damaged.
+        segment.rebuild_indexes()
         if damage is not None:
             findings.note(f"{segment}: {damage}")
         previous = segment
@@ -294,5 +299,8 @@ def _find_ends(
         epochs.clear()
     first = LogSegment(place.directory, place.start_offset, shape_of(place.settings))
     first.create()
+    if place.start_offset > 0:
+        # The checkpoint will no longer tell where the log starts if a segment does.
+        files.sync_directory(place.directory)
     segments.add(first)
     return place.start_offset, place.start_offset

@@ -92,7 +92,8 @@ def _first_in_segment(segment: LogSegment, timestamp: int, *, start: int) -> Fou
 def _entry_before(segment: LogSegment, timestamp: int) -> TimestampOffset:
     """Up to whose offset everything is older than ``timestamp``."""
     entry = segment.time_index.lookup(timestamp - 1)
-    if entry.timestamp > NO_TIMESTAMP and not segment.has_largest(entry):
+    is_noted = entry != (NO_TIMESTAMP, segment.base_offset)
+    if is_noted and not segment.has_largest(entry):
         segment.rebuild_indexes()
         entry = segment.time_index.lookup(timestamp - 1)
     return entry

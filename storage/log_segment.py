@@ -229,13 +229,12 @@ class LogSegment:
         self.time_index.entries.abandon()
 
     def _largest_by_scan(self) -> TimestampOffset:
-        """From the last entry of the time index on, as the index lags behind the batches."""
+        """The two indexes are written together, and lag behind the batches together."""
         largest = self.time_index.last
+        is_ahead = self.time_index.is_full  # of an old segment: the offset index may go on then
+        entry = self.index.lookup(largest.offset) if is_ahead else self.index.last
         with suppress(CorruptMessage):  # whoever reads the batches will be told
-            first = self.find(largest.offset)
-            for _, batch in self.batches(
-                start=self.size_bytes if first is None else first.position
-            ):
+            for _, batch in self.batches(start=entry.position):
                 if batch.max_timestamp > largest.timestamp:
                     largest = TimestampOffset(batch.max_timestamp, batch.last_offset)
         return largest
@@ -345,14 +344,14 @@ class LogSegment:
         return self.base_offset if last is None else last.last_offset + 1
 
     def _largest_by_index(self) -> TimestampOffset:
-        """The last entry of the time index, which is right in a segment that was sealed.
+        """As the time index has it, if its last entry is true; else the index is made anew.
 
-        Only if it names a batch that has this timestamp; else the index is made anew.
+        The entry that sealing has added may be gone again: it is not synced if all else was.
         """
         entry = self.time_index.last
         if self.size_bytes and not self.has_largest(entry) and self._largest is None:
             self.rebuild_indexes()
-        return self._largest or entry
+        return self._largest or self._largest_by_scan()
 
     def has_largest(self, entry: TimestampOffset) -> bool:
         """Whether an entry of the time index is true of the batch that it names."""

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from odradek.protocol.errors import CorruptMessage, KafkaError
 from odradek.storage import files
-from odradek.storage.deletion import set_aside
+from odradek.storage.deletion import set_aside_from_the_end
 from odradek.storage.log_segment import LogSegment
 from odradek.storage.producer_recall import recall
 from odradek.storage.producer_state import ProducerStates
@@ -40,7 +40,7 @@ def truncate(log: Log, offset: int, *, now_ms: int) -> list[LogSegment]:
         return truncate_fully(log, offset)
     dropped = [segment for segment in log.segments if segment.base_offset > offset]
     log.segments.remove(dropped)
-    set_aside(reversed(dropped), log.producers.snapshots)
+    set_aside_from_the_end(dropped, log.producers.snapshots)
     active = log.segments.active
     first_dropped = active.find(offset)
     if active.truncate(offset):
@@ -58,7 +58,7 @@ def truncate_fully(
     """Drop everything and begin again at ``new_start``; the segments that wait for removal."""
     dropped = list(log.segments)
     log.segments.remove(dropped)
-    set_aside(reversed(dropped), log.producers.snapshots)
+    set_aside_from_the_end(dropped, log.producers.snapshots)
     first = LogSegment(log.directory, new_start, log.shape)
     first.create()
     log.segments.add(first)

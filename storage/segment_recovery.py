@@ -89,7 +89,9 @@ def learn_epoch(batch: AnyBatch, epochs: LeaderEpochs) -> None:
 
 
 def learn(
-    batch: AnyBatch, producers: ProducerStates, index: TransactionIndex | None = None
+    batch: AnyBatch,
+    producers: ProducerStates,
+    index: TransactionIndex | list[AbortedTransaction] | None = None,
 ) -> None:
     """Take a batch that is in the log into account; what it aborts is noted in ``index``."""
     if batch.producer_id >= 0:
@@ -111,15 +113,17 @@ def rebuild_transaction_index(
 
     ``producers`` must know everything before the segment.
     """
-    index = segment.transaction_index
-    index.reset()
+    damage: CorruptMessage | None = None
+    aborted: list[AbortedTransaction] = []
     try:
         for _, batch in segment.batches():
             batch.check_crc()
-            learn(batch, producers, index)
-    except CorruptMessage as damage:
-        return damage
-    return None
+            learn(batch, producers, aborted)
+    except CorruptMessage as found:
+        damage = found
+    # At once, as nobody would notice that half of it is missing.
+    segment.transaction_index.replace(aborted)
+    return damage
 
 
 def cut_room_ahead(segment: LogSegment) -> None:

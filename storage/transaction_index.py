@@ -84,6 +84,14 @@ class TransactionIndex:
             files.truncate(self.path, len(kept) * ENTRY.size)
             self._entries = kept
 
+    def replace(self, entries: list[AbortedTransaction]) -> None:
+        """Hold these from now on, whatever state the file is in.  Durable when it returns."""
+        if entries:
+            files.replace(self.path, b"".join(ENTRY.pack(VERSION, *entry) for entry in entries))
+        else:
+            files.remove_durably(self.path)
+        self._entries = entries
+
     def reset(self) -> None:
         """Forget every transaction, whatever state the file is in."""
         files.remove(self.path)

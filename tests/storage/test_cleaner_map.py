@@ -5,10 +5,12 @@ import tracemalloc
 import pytest
 
 from odradek.protocol.records.batch import RecordBatch
+from odradek.protocol.records.compression import Codec
+from odradek.protocol.records.legacy import LegacyBatch
+from odradek.protocol.records.legacy_builder import LegacyFormat, legacy_set
 from odradek.protocol.records.record import Record
 from odradek.storage.cleaner_map import DIGEST_BYTES, OffsetMap, token_of
 from tests.support.batches import batch_of
-from tests.support.legacy_messages import legacy_message
 
 MIB = 1024 * 1024
 
@@ -80,5 +82,11 @@ def test_a_full_map_takes_no_more_memory_than_it_may(key):
     assert used < 4.2 * MIB
 
 
-def test_old_messages_have_keys_too():
-    assert legacy_message
+@pytest.mark.parametrize("magic", [0, 1])
+def test_old_messages_have_keys_too(magic):
+    offsets = offset_map(start_offset=4)
+    records = [Record(3, -1, b"a", b"1"), Record(5, -1, b"b", b"1"), Record(6, -1, None, b"1")]
+    form = LegacyFormat(magic=magic, codec=Codec.GZIP)
+    assert offsets.note(LegacyBatch(legacy_set(records, form))) == 3
+    assert len(offsets) == 1
+    assert not offsets.is_latest(b"b", 4)

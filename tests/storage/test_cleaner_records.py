@@ -74,7 +74,7 @@ def test_the_append_time_of_a_batch_stays():
 
 
 # Lengths and deltas are zig-zag: each byte is twice the number, and 1 stands for -1.
-PLAIN = bytes([14, 0, 0, 0, 2, 97, 2, 49, 0])[:-1] + b"\0"
+RIGHT = bytes([16, 0, 0, 0, 2, 97, 2, 49, 0])
 WRONG = {
     "no bytes": b"",
     "cut in the key": bytes([14, 0, 0, 0, 2]),
@@ -89,6 +89,11 @@ WRONG = {
     "an endless varint": b"\xff" * 20,
     "bytes after the last": bytes([16, 0, 0, 0, 2, 97, 2, 49, 0, 0]),
 }
+
+
+def test_what_the_wrong_ones_were_made_from_is_right():
+    (record,) = walked(RecordBatch(batch_around(RIGHT, count=1, last_delta=5)))
+    assert (record.key, record.has_value) == (b"a", True)
 
 
 @pytest.mark.parametrize("name", WRONG)

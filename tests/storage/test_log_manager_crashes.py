@@ -11,6 +11,7 @@ from contextlib import contextmanager, suppress
 import pytest
 
 from odradek.protocol.errors import KafkaStorageError
+from odradek.storage import clean_shutdown
 from odradek.storage.disk_work import carry_out
 from tests.support.faulty_disk import FaultyDisk
 from tests.support.log_managers import (
@@ -26,7 +27,7 @@ from tests.support.log_managers import (
     values_in,
     written,
 )
-from tests.support.logs import NOW_MS
+from tests.support.logs import NOW_MS, batches_from
 from tests.support.power_cut import PowerCut, PowerIsOff
 
 KEPT = [b"k1", b"k2"]
@@ -165,3 +166,56 @@ def test_a_failing_change_loses_no_log_and_harms_no_other_directory(template, sc
                     assert values_in(hosted) == KEPT
             manager.abandon()
             check(disk, SCENARIOS[scenario])
+
+
+# What is promised once a step is done
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_the_marker_of_a_clean_stop_does_not_come_back(template, seed):
+    with powered(template, "used", seed=seed) as disk:
+        written(start(disk.root), EVENTS, b"not synced")
+        disk.cut()
+        assert clean_shutdown.read(disk.root / "a") is None
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_a_deleted_log_does_not_come_back(tmp_path, seed):
+    (tmp_path / "logs").mkdir()
+    with PowerCut(tmp_path / "logs", seed) as disk:
+        manager = start(disk.root)
+        written(manager, EVENTS, *SYNCED)
+        delete(manager, EVENTS)
+        disk.cut()
+        assert contents(start(disk.root)) == {}
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_a_new_log_is_there_once_it_has_been_synced(tmp_path, seed):
+    (tmp_path / "logs").mkdir()
+    with PowerCut(tmp_path / "logs", seed) as disk:
+        flush(written(start(disk.root), EVENTS, *SYNCED))
+        disk.cut()
+        assert contents(start(disk.root)) == {EVENTS: SYNCED}
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_what_is_written_anew_after_a_truncation_is_recovered_like_anything_new(tmp_path, seed):
+    old, new = ([word + b"%d" % number for number in range(8)] for word in (b"old", b"new"))
+    settings = {"segment_bytes": 300, "segment_index_bytes": 4096}
+    (tmp_path / "logs").mkdir()
+    with PowerCut(tmp_path / "logs", seed) as disk:
+        manager = managing(disk.root, **settings)
+        hosted = written(manager, EVENTS, *(value + bytes(90) for value in old))
+        flush(hosted)
+        carry_all(manager.checkpoints())
+        carry_out(manager.truncate(hosted, 1, now_ms=NOW_MS))
+        written(manager, EVENTS, *(value + bytes(90) for value in new))
+        disk.cut()
+        log = managing(disk.root, **settings).find(EVENTS).log
+        expected = old[:1] + new
+        for batch in batches_from(log, 0):
+            batch.check_crc()
+            for record in batch.records():
+                assert record.value.rstrip(b"\0") == expected[record.offset], str(disk)
+        assert log.end_offset >= 1

@@ -1,4 +1,4 @@
-"""What logs need from time to time, and how they are closed."""
+"""What logs need from time to time: syncing, retention, compaction, forgetting."""
 
 import errno
 

@@ -11,6 +11,7 @@ from tests.support.legacy_messages import message, wrapper
 from tests.support.logs import (
     NOW_MS,
     append,
+    bytes_of,
     end_transaction,
     opened,
     records_batch,
@@ -218,7 +219,7 @@ class TestProducers:
         append(log, b"c")
         for path in list(directory.glob("*.snapshot")):
             path.unlink()
-        flip_in_batch(log.segments.first, 1, -1)
+        flip_in_batch(log.segments.first, 1, 65)
         cut(log, 3)
         assert log.end_offset == 3
         assert set(log.producers.states) == {7, 8}
@@ -284,8 +285,6 @@ class TestFiles:
         assert {segment.path(Content.BATCHES).suffix for segment in dropped} == {".deleted"}
 
     def test_a_region_that_was_lent_of_a_dropped_segment_stays_readable(self, log):
-        from tests.support.logs import bytes_of
-
         region = log.read(20, max_bytes=10_000, up_to=30)
         before = bytes_of(region)
         for segment in cut(log, 3):

@@ -2,8 +2,8 @@
 
 After a kill everything that was done is there; of the step that was interrupted anything between
 nothing and all of it.  After a power cut everything before a checkpointed recovery point is there,
-and of the rest any part.  In both cases a batch is what was appended at its offset, or is not there:
-no offset has two values, and none is used again for another as long as anybody can remember it.
+and of the rest any part.  In both cases what is at an offset is what was appended there: no offset
+has two values, and none that was promised to last is used again for another.
 
 ``check`` compares, and from then on takes what was found for what there is.
 
@@ -51,6 +51,8 @@ class LogLedger:
     #: Whether the start has been checkpointed: it then stays so, even if no segment begins earlier.
     has_start_line: bool = False
     compacted_before: int = 0
+    #: A start that was not checkpointed is forgotten, but not by the epochs.
+    epochs_from: int = 0
     before_gaps: dict[int, int] = field(default_factory=dict)
 
     def done(self, step: Step, outcome: Outcome, ends: Ends) -> None:
@@ -66,14 +68,15 @@ class LogLedger:
             self.model = model = LogModel([], step.offset, step.offset)
             self.synced_end = step.offset
         elif step.kind is Kind.RECREATE:
-            self.__init__()  # type: ignore[misc]
+            self.__dict__.update(vars(LogLedger()))
             model = self.model
         elif step.kind in (Kind.RETAIN, Kind.DELETE_RECORDS):
             model.start_offset = ends.start_offset
         elif step.kind in (Kind.CHECKPOINT, Kind.CLOSE):
             self.synced_end = ends.recovery_point
             self.has_start_line = self.has_start_line or ends.start_offset > ends.first_segment
-        assert (model.start_offset, model.end_offset) == (ends.start_offset, ends.end_offset), (step, model.start_offset, model.end_offset, ends)
+        assert (model.start_offset, model.end_offset) == (ends.start_offset, ends.end_offset), step
+        self.epochs_from = min(max(self.epochs_from, ends.start_offset), ends.end_offset)
         self.synced_end = min(self.synced_end, model.end_offset)
         self._bound_start(ends, is_checkpointed=step.kind in (Kind.CHECKPOINT, Kind.CLOSE))
 
@@ -95,7 +98,6 @@ class LogLedger:
 
     def check(self, log: Log, pending: Step | None, crash: Crash) -> None:
         found = survey(log)
-        known_start = self.model.start_offset
         history = self._history_with(pending)
         self._check_start(log, pending, crash)
         self._check_end(log, found, pending, crash)
@@ -106,7 +108,7 @@ class LogLedger:
             _check_batches(log, found, history, must_survive)
         self._take_over(log, found, history)
         check_answers(log, found)
-        check_epochs(log, found, start=max(log.start_offset, known_start))
+        check_epochs(log, found, start=max(log.start_offset, self.epochs_from))
         if self._is_compacted(log):
             self._check_committed(log, found)
         else:
@@ -216,9 +218,7 @@ class LogLedger:
         there = {each.base_offset for each in found}
         first = log.segments.first.base_offset
         self.model.history = [
-            batch
-            for batch in history
-            if batch.base_offset in there or batch.last_offset < first
+            batch for batch in history if batch.base_offset in there or batch.last_offset < first
         ]
         self.model.start_offset = log.start_offset
         self.model.end_offset = log.end_offset

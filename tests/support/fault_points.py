@@ -68,7 +68,11 @@ class FaultPoints:
             self.names.append(f"{name} {kind}")
             self._die_if("before")
             if name == "pwritev" and self._is_due("torn"):
-                call(target, [b"".join(arguments[0])[: sum(map(len, arguments[0])) // 2]], arguments[1])
+                call(
+                    target,
+                    [b"".join(arguments[0])[: sum(map(len, arguments[0])) // 2]],
+                    arguments[1],
+                )
                 die()
             answer = call(target, *arguments, **named)
             self._die_if("after")

@@ -99,7 +99,7 @@ def _check_timestamps(log: Log, found: list[FoundBatch]) -> None:
     if log.settings.is_compacted or log.start_offset > log.segments.first.base_offset:
         return
     largest = of_largest_timestamp(log)
-    assert (largest.timestamp if largest else -1) == max(timestamps, default=-1), (log, largest, max(timestamps, default=-1))
+    assert (largest.timestamp if largest else -1) == max(timestamps, default=-1), log
 
 
 def check_epochs(log: Log, found: list[FoundBatch], *, start: int) -> None:
@@ -118,7 +118,7 @@ def check_transactions(log: Log, model: LogModel) -> None:
     expected = model.aborted(start, end)
     assert _with_records(answer, log, model) == _with_records(expected, log, model), log
     if all(first >= start for first in model.open_transactions().values()):
-        assert log.last_stable_offset == model.last_stable_offset(), (log, log.last_stable_offset, model.last_stable_offset())
+        assert log.last_stable_offset == model.last_stable_offset(), log
 
 
 def _with_records(

@@ -1,0 +1,118 @@
+"""Compaction of messages of magic 0 and 1, which have no delete horizon."""
+
+import pytest
+
+from odradek.protocol.records.batch import MAGIC
+from odradek.protocol.records.compression import Codec
+from odradek.protocol.records.legacy_builder import LegacyFormat, legacy_set
+from odradek.protocol.records.record import Record
+from odradek.protocol.records.record_set import batches_of_any_magic, magic_of
+from odradek.storage import files
+from odradek.storage.log_segment import Appended
+from odradek.storage.paths import Content
+from tests.support.compaction import (
+    append_pairs,
+    compact,
+    sealed,
+    stored_batches,
+    stored_pairs,
+)
+from tests.support.logs import NOW_MS, opened
+
+SECOND_NS = 10**9
+CODECS = [Codec.NONE, Codec.GZIP, Codec.SNAPPY, Codec.LZ4]
+
+
+@pytest.fixture
+def log(tmp_path):
+    return opened(tmp_path / "events-0", cleanup_policy=("compact",))
+
+
+def append_old(log, *pairs, timestamp=NOW_MS, **form):
+    """As they were written before the log's format was raised."""
+    form = LegacyFormat(**form)
+    timestamp = timestamp if form.magic else -1
+    records = [
+        Record(log.end_offset + slot, timestamp + slot * form.magic, key, value)
+        for slot, (key, value) in enumerate(pairs)
+    ]
+    for batch in batches_of_any_magic(bytes(legacy_set(records, form))):
+        last = batch.last_offset
+        log.segments.active.append(
+            [batch.view], Appended(batch.size_bytes, last, batch.max_timestamp, last)
+        )
+    log.end_offset += len(pairs)
+    log.advance_high_watermark(log.end_offset)
+
+
+def set_modified(log, *seconds):
+    for segment, second in zip(log.segments, seconds, strict=False):
+        files.set_modified_ns(segment.path(Content.BATCHES), second * SECOND_NS)
+
+
+@pytest.mark.parametrize("magic", [0, 1])
+@pytest.mark.parametrize("codec", CODECS)
+def test_of_every_key_the_last_record_stays_at_its_offset(log, magic, codec):
+    pairs = [(b"a", b"1"), (b"b", b"1"), (b"c", b"1"), (None, b"1")]
+    append_old(log, *pairs, magic=magic, codec=codec)
+    append_old(log, (b"b", b"2"), magic=magic, codec=codec)
+    compact(sealed(log))
+    assert stored_pairs(log) == {0: (b"a", b"1"), 2: (b"c", b"1"), 4: (b"b", b"2")}
+    assert {(magic_of(batch), batch.codec) for batch in stored_batches(log)} == {(magic, codec)}
+    assert all(batch.is_valid() for batch in stored_batches(log))
+
+
+def test_a_wrapper_ends_with_the_last_record_that_stays(log):
+    append_old(log, (b"a", b"1"), (b"b", b"1"), (b"c", b"1"), magic=1, codec=Codec.GZIP)
+    append_old(log, (b"c", b"2"), magic=1)
+    compact(sealed(log))
+    wrapper = stored_batches(log)[0]
+    assert (wrapper.base_offset, wrapper.last_offset) == (0, 1)
+    assert wrapper.max_timestamp == NOW_MS + 1
+
+
+def test_a_wrapper_that_loses_nothing_is_copied_byte_for_byte(log):
+    append_old(log, (b"a", b"1"), (b"b", b"1"), magic=0, codec=Codec.LZ4)
+    before = bytes(stored_batches(log)[0].view)
+    append_old(log, (b"c", b"1"), (b"c", b"2"), magic=0)
+    compact(sealed(log))
+    assert bytes(stored_batches(log)[0].view) == before
+
+
+def test_the_append_time_of_a_wrapper_stays(log):
+    form = {"magic": 1, "codec": Codec.GZIP, "append_time_ms": NOW_MS - 9}
+    append_old(log, (b"a", b"1"), (b"b", b"1"), **form)
+    append_old(log, (b"b", b"2"), magic=1)
+    compact(sealed(log))
+    wrapper = stored_batches(log)[0]
+    assert [record.timestamp for record in wrapper] == [NOW_MS - 9]
+
+
+def test_a_tombstone_stays_until_its_segment_is_as_old_as_the_retention(log):
+    append_old(log, (b"a", None), (b"b", b"1"), magic=1)
+    append_pairs(sealed(log), (b"c", b"1"))
+    sealed(log)
+    set_modified(log, 1000, 1060)
+    compact(log, checkpoint=0, segment_bytes_max=1, delete_retention_ms=59_000)
+    assert list(stored_pairs(log)) == [0, 1, 2]
+    compact(log, checkpoint=3, segment_bytes_max=1, delete_retention_ms=61_000)
+    assert list(stored_pairs(log)) == [0, 1, 2]
+    compact(log, checkpoint=3, segment_bytes_max=1, delete_retention_ms=60_000)
+    assert list(stored_pairs(log)) == [1, 2]
+
+
+def test_what_the_map_does_not_reach_stays(log):
+    for value in (b"1", b"2", b"3"):
+        append_old(log, (b"a", value), (b"b", value), magic=1, codec=Codec.GZIP)
+    plan = compact(sealed(log), dedupe_buffer_bytes=1)
+    assert plan.end_offset == 2
+    assert list(stored_pairs(log)) == [0, 1, 2, 3, 4, 5]
+
+
+def test_old_and_new_formats_are_compacted_together(log):
+    append_old(log, (b"a", b"1"), (b"b", b"1"), magic=0)
+    append_old(log, (b"b", b"2"), (b"c", b"2"), magic=1, codec=Codec.GZIP)
+    append_pairs(log, (b"c", b"3"), (b"a", b"3"))
+    compact(sealed(log))
+    assert stored_pairs(log) == {2: (b"b", b"2"), 4: (b"c", b"3"), 5: (b"a", b"3")}
+    assert [magic_of(batch) for batch in stored_batches(log)] == [1, MAGIC]

@@ -1,0 +1,72 @@
+"""The power goes while a log is truncated, or soon after it."""
+
+import pytest
+
+from odradek.storage.log_truncation import truncate, truncate_fully
+from tests.support.logs import NOW_MS, append, opened, records_from, recovered
+from tests.support.power_cut import PowerCut, PowerIsOff
+
+SMALL = {"segment_bytes": 600, "index_interval_bytes": 100}
+# What is written afterwards stays in one segment: of two that were not synced, the second may be
+# left without the end of the first, and nobody can tell.
+LARGE = {"segment_bytes": 6000, "index_interval_bytes": 100}
+OLD = [b"old %d" % number + bytes(200) for number in range(7)]
+NEW = [b"new %d" % number + bytes(200) for number in range(4)]
+CUT = 3
+SEEDS = range(3)
+
+
+def fill(directory):
+    log = opened(directory, **SMALL)
+    for value in OLD:
+        append(log, value)
+    log.close(now_ms=NOW_MS)
+
+
+def left_of(tmp_path, seed, scenario, *, recovery_point=CUT):
+    """What is read after a power cut at each change that the scenario makes, in turn."""
+    off_at, is_over = 0, False
+    while not is_over:
+        off_at += 1
+        directory = tmp_path / f"events-{off_at}"
+        fill(directory)
+        with PowerCut(directory, seed, off_at=off_at) as disk:
+            try:
+                scenario(opened(directory, recovery_point=len(OLD), **LARGE))
+                is_over = True
+            except PowerIsOff:
+                pass
+            disk.cut()
+            again = recovered(directory, recovery_point=recovery_point, **SMALL)
+        values = [record.value for record in records_from(again)]
+        assert len(values) == again.end_offset - again.start_offset, str(disk)
+        yield values
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_what_is_left_is_a_beginning_of_the_old_log(tmp_path, seed):
+    for values in left_of(tmp_path, seed, lambda log: truncate(log, CUT, now_ms=NOW_MS)):
+        assert len(values) >= CUT
+        assert values == OLD[: len(values)]
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_no_old_record_follows_a_new_one(tmp_path, seed):
+    def write_again(log):
+        truncate(log, CUT, now_ms=NOW_MS)
+        for value in NEW:
+            append(log, value)
+
+    for values in left_of(tmp_path, seed, write_again):
+        assert len(values) >= CUT
+        assert values in (OLD[: len(values)], (OLD[:CUT] + NEW)[: len(values)])
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_a_log_that_begins_anew_has_records_of_one_kind(tmp_path, seed):
+    def begin_anew(log):
+        truncate_fully(log, 100)
+        append(log, NEW[0])
+
+    for values in left_of(tmp_path, seed, begin_anew, recovery_point=0):
+        assert values in (OLD[: len(values)], [NEW[0]])

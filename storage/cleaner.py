@@ -24,7 +24,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from odradek.protocol.errors import CorruptMessage, EncodeError
+from odradek.protocol.errors import CorruptMessage, DecodeError, EncodeError
 from odradek.protocol.records.legacy import LegacyBatch
 from odradek.protocol.records.record_set import AnyBatch
 from odradek.storage import batch_scan, files
@@ -290,7 +290,7 @@ def _noted(batch: AnyBatch, offsets: OffsetMap, transactions: TransactionsRead) 
             transactions.end(batch)
         elif not transactions.is_aborted(batch):
             return offsets.note(batch)
-    except CorruptMessage as damage:
+    except DecodeError as damage:
         raise CorruptMessage(f"{batch}: {damage}") from damage
     return batch.count
 
@@ -298,7 +298,7 @@ def _noted(batch: AnyBatch, offsets: OffsetMap, transactions: TransactionsRead) 
 def _judged(batch: AnyBatch, retention: Retention) -> Kept | None:
     try:
         return retention.judge(batch)
-    except (CorruptMessage, EncodeError) as damage:
+    except (DecodeError, EncodeError) as damage:
         raise CorruptMessage(f"{batch}: {damage}") from damage
 
 

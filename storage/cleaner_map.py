@@ -19,10 +19,11 @@ from hashlib import blake2b
 
 from odradek.protocol.records.legacy import LegacyBatch
 from odradek.protocol.records.record_set import AnyBatch
-from odradek.storage.cleaner_records import body_of, walk
+from odradek.storage.cleaner_records import WalkedRecords, walk
 
 DIGEST_BYTES = 16
-_ITSELF_BYTES_MAX = 31
+#: How long a key may be to stand for itself.
+_ITSELF = frozenset(range(32)) - {DIGEST_BYTES}
 
 #: What an entry takes, measured: 64 bytes for the key, 32 for the offset, and 20 to 60 in the
 #: dictionary, most of them right after it has grown.  Kafka's takes 24.
@@ -55,10 +56,10 @@ class OffsetMap:
         if isinstance(batch, LegacyBatch) or batch.base_offset < self.start_offset:
             return self._note_each(batch)
         offsets, base_offset = self._offsets, batch.base_offset
-        records = walk(body_of(batch), count=batch.count, last_delta=batch.last_offset_delta)
-        for _, _, _, _, delta, key, _ in records:
+        records = walk(batch)
+        for key, delta in zip(records.keys, records.deltas, strict=True):
             if key is not None:
-                offsets[token_of(key)] = base_offset + delta
+                offsets[key if len(key) in _ITSELF else digest_of(key)] = base_offset + delta
         return batch.count
 
     def _note_each(self, batch: AnyBatch) -> int:
@@ -69,6 +70,17 @@ class OffsetMap:
                 self._offsets[token_of(record.key)] = record.offset
         return count
 
+    def latest(self, records: WalkedRecords, base_offset: int) -> list[int]:
+        """The slots of those records with a key of which no later one is known."""
+        last_offset_of = self._offsets.get
+        return [
+            slot
+            for slot, (key, delta) in enumerate(zip(records.keys, records.deltas, strict=True))
+            if key is not None
+            and base_offset + delta
+            >= last_offset_of(key if len(key) in _ITSELF else digest_of(key), -1)
+        ]
+
     def is_latest(self, key: bytes, offset: int) -> bool:
         """Whether no later record with this key is known."""
         return offset >= self._offsets.get(token_of(key), -1)
@@ -76,7 +88,8 @@ class OffsetMap:
 
 def token_of(key: bytes) -> bytes:
     """What stands for the key: no more bytes of memory than its digest would take."""
-    size = len(key)
-    if size <= _ITSELF_BYTES_MAX and size != DIGEST_BYTES:
-        return key
+    return key if len(key) in _ITSELF else digest_of(key)
+
+
+def digest_of(key: bytes) -> bytes:
     return blake2b(key, digest_size=DIGEST_BYTES).digest()

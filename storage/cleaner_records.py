@@ -14,6 +14,7 @@ Owner: none; any thread.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from struct import Struct
 from typing import NamedTuple
 
@@ -37,77 +38,115 @@ _CHECKSUM = Struct(">I")
 _INT64_MIN, _INT64_MAX = -(2**63), 2**63 - 1
 
 
-class WalkedRecord(NamedTuple):
-    """Where a record lies in the body of its batch, and what compaction wants to know of it."""
+class WalkedRecords(NamedTuple):
+    """The records of a batch, list by list; the place in the lists is called a slot."""
 
-    start: int
-    end: int
-    time_delta: int
-    rest: int  # the position after the timestamp delta
-    offset_delta: int
-    key: bytes | None
-    has_value: bool
+    body: bytes
+    starts: list[int]  # positions in the body, and one more for the end of the last
+    deltas: list[int]  # from the base offset
+    keys: list[bytes | None]
+    tombstones: set[int]  # the slots without a value
 
 
-def body_of(batch: RecordBatch) -> bytes:
-    """The records, decompressed."""
+def walk(batch: RecordBatch) -> WalkedRecords:
+    """The records, decompressed; neither values nor headers are looked at."""
     start = batch.position + HEADER_BYTES
     packed = memoryview(batch.buffer)[start : batch.position + batch.size_bytes]
-    return decompress(batch.codec, packed)
+    records = WalkedRecords(decompress(batch.codec, packed), [0], [], [], set())
+    body, starts, *_ = records
+    with suppress(IndexError):
+        _walk_short(records, count=batch.count, last_delta=batch.last_offset_delta)
+    try:
+        _walk_any(records, count=batch.count, last_delta=batch.last_offset_delta)
+    except (IndexError, DecodeError) as error:
+        raise CorruptMessage(f"a record at byte {starts[-1]} of {len(body)}: {error}") from error
+    if starts[-1] != len(body):
+        raise CorruptMessage(f"{len(body) - starts[-1]} bytes after the last record")
+    return records
 
 
-# The bytes of short varints, looked up: see record.py.
+# The bytes of short varints, looked up, as in record.py: the value of one byte, and the shares of
+# the two bytes of another.  A negative number, or one of more bytes, comes out far too large or too
+# small to be believed.
 _ONE = [byte >> 1 ^ -(byte & 1) for byte in range(128)]
 _FIRST = [-(2**31) if byte & 1 else (byte & 127) >> 1 for byte in range(256)]
-_SECOND = [byte << 6 for byte in range(128)]
+_SECOND = [byte << 6 for byte in range(128)] + [2**40] * 128
+_WIDTH = [1] * 128 + [2] * 128
+_NULL = 1  # the length -1
 
 
-def walk(body: bytes, *, count: int, last_delta: int) -> Iterator[WalkedRecord]:
-    """The records that fill ``body``; headers are not looked at, nor are the bytes of values."""
-    one, first, second, new = _ONE, _FIRST, _SECOND, tuple.__new__
-    at, previous, size = 0, -1, len(body)
-    try:
-        for _ in range(count):
-            # fmt: off
-            start = at
-            b = body[at]
-            length, at = ((one[b], at + 1) if b < 128 else (first[b] + second[c], at + 2)
-                          if (c := body[at + 1]) < 128 else read_varint(body, at))
-            end = at + length
-            at += 1  # the attributes
-            b = body[at]
-            time_delta, at = ((one[b], at + 1) if b < 128 else (first[b] + second[c], at + 2)
-                              if (c := body[at + 1]) < 128 and not b & 1
-                              else read_varlong(body, at))
-            rest = at
-            b = body[at]
-            delta, at = ((one[b], at + 1) if b < 128 else (first[b] + second[c], at + 2)
-                         if (c := body[at + 1]) < 128 else read_varint(body, at))
-            b = body[at]
-            k, at = ((one[b], at + 1) if b < 128 else (first[b] + second[c], at + 2)
-                     if (c := body[at + 1]) < 128 else read_varint(body, at))
-            key, at = (None, at) if k < 0 else (body[at : at + k], at + k)
-            b = body[at]
-            v, at = ((one[b], at + 1) if b < 128 else (first[b] + second[c], at + 2)
-                     if (c := body[at + 1]) < 128 else read_varint(body, at))
-            # fmt: on
-            # After the value comes at least the count of headers.
-            if k < -1 or v < -1 or not (at + v if v > 0 else at) < end <= size:
-                raise DecodeError(f"{length} bytes, key {k}, value {v}, end at {end}")
-            if not previous < delta <= last_delta:
-                raise DecodeError(f"offset delta {delta} after {previous}, up to {last_delta}")
-            yield new(WalkedRecord, (start, end, time_delta, rest, delta, key, v >= 0))
-            previous, at = delta, end
-    except (IndexError, DecodeError) as error:
-        raise CorruptMessage(f"a record before byte {at} of {size}: {error}") from error
-    if at != size:
-        raise CorruptMessage(f"{size - at} bytes after the last record")
+def _walk_short(records: WalkedRecords, *, count: int, last_delta: int) -> None:
+    """Up to the first record that takes a closer look; a quarter of the time of ``_walk_any``."""
+    body, starts, deltas, keys, tombstones = records
+    one, first, second, width = _ONE, _FIRST, _SECOND, _WIDTH
+    start, previous, size = 0, -1, len(body)
+    for slot in range(count):
+        b = body[start]
+        at = start + width[b]
+        end = at + (one[b] if b < 128 else first[b] + second[body[start + 1]])
+        at += 1  # the attributes
+        while body[at] > 127:  # the timestamp delta, of any length
+            at += 1
+        at += 1
+        b = body[at]
+        delta = one[b] if b < 128 else first[b] + second[body[at + 1]]
+        at += width[b]
+        b = body[at]
+        k = one[b] if b < 128 else first[b] + second[body[at + 1]]
+        at += width[b]
+        key_end = at + k if k > 0 else at
+        # After the length of the value comes at least the count of headers.
+        if not (k > -2 and key_end + 1 < end <= size and previous < delta <= last_delta):
+            return
+        b = body[key_end]
+        if b & 1:
+            if b != _NULL:
+                return
+            tombstones.add(slot)
+        keys.append(body[at:key_end] if k >= 0 else None)
+        deltas.append(delta)
+        starts.append(end)
+        previous, start = delta, end
+
+
+def _walk_any(records: WalkedRecords, *, count: int, last_delta: int) -> None:
+    """The records that are missing yet."""
+    body, starts, deltas, keys, tombstones = records
+    for slot in range(len(keys), count):
+        length, at = read_varint(body, starts[-1])
+        end = at + length
+        _, at = read_varlong(body, at + 1)
+        delta, at = read_varint(body, at)
+        k, at = read_varint(body, at)
+        key, at = (None, at) if k < 0 else (body[at : at + k], at + k)
+        v, at = read_varint(body, at)
+        if k < -1 or v < -1 or not at < end <= len(body):
+            raise DecodeError(f"{length} bytes, key {k}, value {v}")
+        previous = deltas[-1] if deltas else -1
+        if not previous < delta <= last_delta:
+            raise DecodeError(f"offset delta {delta} after {previous}, up to {last_delta}")
+        if v < 0:
+            tombstones.add(slot)
+        keys.append(key)
+        deltas.append(delta)
+        starts.append(end)
+
+
+def largest_timestamp(batch: RecordBatch, records: WalkedRecords, slots: Sequence[int]) -> int:
+    if batch.attributes & LOG_APPEND_TIME_FLAG:
+        return batch.max_timestamp
+    largest = batch.base_timestamp + max(
+        time_delta for time_delta, _ in _time_deltas(records, slots)
+    )
+    if not -1 <= largest <= _INT64_MAX:
+        raise CorruptMessage(f"timestamp {largest}")
+    return largest
 
 
 def with_records(
     batch: RecordBatch,
-    body: bytes,
-    kept: Sequence[WalkedRecord],
+    records: WalkedRecords,
+    slots: Sequence[int],
     *,
     max_timestamp: int,
     new_horizon_ms: int | None,
@@ -115,9 +154,9 @@ def with_records(
     """``batch`` with these of its records only; a horizon is given if it had none and needs one."""
     attributes, base_timestamp = batch.attributes, batch.base_timestamp
     if new_horizon_ms is None:
-        packed = b"".join([body[start:end] for start, end in _runs(kept)])
+        packed = _joined(records, slots)
     else:
-        packed = _shifted(body, kept, by=base_timestamp - new_horizon_ms)
+        packed = _shifted(records, slots, by=base_timestamp - new_horizon_ms)
         attributes, base_timestamp = attributes | DELETE_HORIZON_FLAG, new_horizon_ms
     if batch.codec is not Codec.NONE:
         packed = compress(batch.codec, packed)
@@ -138,42 +177,39 @@ def with_records(
         batch.producer_id,
         batch.producer_epoch,
         batch.base_sequence,
-        len(kept),
+        len(slots),
     )
     checksum = crc32c(memoryview(rewritten)[ATTRIBUTES_POSITION:])
     _CHECKSUM.pack_into(rewritten, CHECKSUM_POSITION, checksum)
     return rewritten
 
 
-def largest_timestamp(batch: RecordBatch, kept: Sequence[WalkedRecord]) -> int:
-    """Of these records of ``batch``."""
-    if batch.attributes & LOG_APPEND_TIME_FLAG:
-        return batch.max_timestamp
-    largest = batch.base_timestamp + max(record.time_delta for record in kept)
-    if not -1 <= largest <= _INT64_MAX:
-        raise CorruptMessage(f"timestamp {largest} in {batch}")
-    return largest
+def _joined(records: WalkedRecords, slots: Sequence[int]) -> bytes:
+    body, starts = records.body, records.starts
+    return b"".join([body[starts[slot] : starts[slot + 1]] for slot in slots])
 
 
-def _runs(kept: Sequence[WalkedRecord]) -> Iterator[tuple[int, int]]:
-    """Start and end of each stretch of the body that stays."""
-    run_start, run_end = kept[0].start, kept[0].end
-    for record in kept[1:]:
-        if record.start != run_end:
-            yield run_start, run_end
-            run_start = record.start
-        run_end = record.end
-    yield run_start, run_end
-
-
-def _shifted(body: bytes, kept: Sequence[WalkedRecord], *, by: int) -> bytes:
-    """The records with ``by`` added to their timestamp deltas."""
+def _shifted(records: WalkedRecords, slots: Sequence[int], *, by: int) -> bytes:
+    """With ``by`` added to their timestamp deltas."""
     parts: list[bytes] = []
-    for record in kept:
-        time_delta = record.time_delta + by
-        if not _INT64_MIN <= time_delta <= _INT64_MAX:
-            raise CorruptMessage(f"timestamp delta {time_delta}")
+    places = _time_deltas(records, slots)
+    for slot, (time_delta, rest) in zip(slots, places, strict=True):
+        shifted = time_delta + by
+        if not _INT64_MIN <= shifted <= _INT64_MAX:
+            raise CorruptMessage(f"timestamp delta {shifted}")
         # The attributes, which no record has, come first.
-        content = b"\0" + varlong(time_delta) + body[record.rest : record.end]
+        content = b"\0" + varlong(shifted) + records.body[rest : records.starts[slot + 1]]
         parts += (varint(len(content)), content)
     return b"".join(parts)
+
+
+def _time_deltas(records: WalkedRecords, slots: Sequence[int]) -> Iterator[tuple[int, int]]:
+    """Of each record the timestamp delta, and the position after it."""
+    body, starts, one = records.body, records.starts, _ONE
+    for slot in slots:
+        at = starts[slot]
+        while body[at] > 127:  # the length
+            at += 1
+        at += 2
+        b = body[at]
+        yield (one[b], at + 1) if b < 128 else read_varlong(body, at)

@@ -22,7 +22,7 @@ Owner: the worker process.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -33,13 +33,7 @@ from odradek.protocol.records.legacy_builder import LegacyBuilder, LegacyFormat
 from odradek.protocol.records.record import TimestampType
 from odradek.protocol.records.record_set import AnyBatch
 from odradek.storage.cleaner_map import OffsetMap
-from odradek.storage.cleaner_records import (
-    WalkedRecord,
-    body_of,
-    largest_timestamp,
-    walk,
-    with_records,
-)
+from odradek.storage.cleaner_records import WalkedRecords, largest_timestamp, walk, with_records
 from odradek.storage.cleaner_transactions import TransactionsRead
 from odradek.storage.files import Buffer
 from odradek.storage.transaction_index import AbortedTransaction
@@ -118,35 +112,24 @@ class Retention:
         self._note_horizon(horizon_ms)
         if horizon_ms is not None:
             return _whole(batch)
-        body = body_of(batch)
-        records = walk(body, count=batch.count, last_delta=batch.last_offset_delta)
-        return self._rewritten(batch, body, list(records), has_new_horizon=True)
+        records = walk(batch)
+        return self._rewritten(batch, records, range(batch.count), has_new_horizon=True)
 
     def _judge_records(self, batch: RecordBatch) -> Kept | None:
-        horizon_ms, body = batch.delete_horizon_ms, body_of(batch)
-        keeps_tombstones = horizon_ms is None or self._rules.now_ms < horizon_ms
-        kept = self._latest(batch, body, keeps_tombstones=keeps_tombstones)
+        records, horizon_ms = walk(batch), batch.delete_horizon_ms
+        self.keyless_count += records.keys.count(None)
+        kept = self._offsets.latest(records, batch.base_offset)
+        if horizon_ms is not None and horizon_ms <= self._rules.now_ms:
+            kept = [slot for slot in kept if slot not in records.tombstones]
         if not kept:
             return self._without_records(batch)
-        has_tombstone = not all(record.has_value for record in kept)
+        has_tombstone = not records.tombstones.isdisjoint(kept)
         if has_tombstone:
             self._note_horizon(horizon_ms)
         has_new_horizon = has_tombstone and horizon_ms is None
         if len(kept) == batch.count and not has_new_horizon:
             return _whole(batch)
-        return self._rewritten(batch, body, kept, has_new_horizon=has_new_horizon)
-
-    def _latest(
-        self, batch: RecordBatch, body: bytes, *, keeps_tombstones: bool
-    ) -> list[WalkedRecord]:
-        is_latest, base_offset, kept = self._offsets.is_latest, batch.base_offset, []
-        for record in walk(body, count=batch.count, last_delta=batch.last_offset_delta):
-            _, _, _, _, offset_delta, key, has_value = record
-            if key is None:
-                self.keyless_count += 1
-            elif is_latest(key, base_offset + offset_delta) and (has_value or keeps_tombstones):
-                kept.append(record)
-        return kept
+        return self._rewritten(batch, records, kept, has_new_horizon=has_new_horizon)
 
     def _judge_legacy(self, batch: LegacyBatch) -> Kept | None:
         records = list(batch.records())
@@ -177,18 +160,23 @@ class Retention:
         )
 
     def _rewritten(
-        self, batch: RecordBatch, body: bytes, kept: list[WalkedRecord], *, has_new_horizon: bool
+        self,
+        batch: RecordBatch,
+        records: WalkedRecords,
+        slots: Sequence[int],
+        *,
+        has_new_horizon: bool,
     ) -> Kept:
-        max_timestamp = largest_timestamp(batch, kept)
+        max_timestamp = largest_timestamp(batch, records, slots)
         buffer = with_records(
             batch,
-            body,
-            kept,
+            records,
+            slots,
             max_timestamp=max_timestamp,
             new_horizon_ms=self._rules.new_horizon_ms if has_new_horizon else None,
         )
         return Kept(
-            buffer, batch.last_offset, max_timestamp, record_count=len(kept), is_whole=False
+            buffer, batch.last_offset, max_timestamp, record_count=len(slots), is_whole=False
         )
 
     def _note_horizon(self, horizon_ms: int | None) -> None:

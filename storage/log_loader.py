@@ -94,6 +94,10 @@ def recover(place: LogPlace, *, progress: Progress = lambda done, total: None) -
             findings.note(damage)
     for done, segment in enumerate(unsynced):
         progress(done, len(unsynced))
+        if done:
+            # As a roll does: when the segments before it are deleted, their producers stay known.
+            producers.advance(segment.base_offset)
+            producers.take_snapshot(is_synced=False)
         recovery = SegmentRecovery(segment, producers, epochs)
         recovery.run()
         findings.recovered_segments += 1

@@ -93,7 +93,7 @@ def _entry_before(segment: LogSegment, timestamp: int) -> TimestampOffset:
     """Up to whose offset everything is older than ``timestamp``."""
     entry = segment.time_index.lookup(timestamp - 1)
     is_noted = entry != (NO_TIMESTAMP, segment.base_offset)
-    if is_noted and not segment.has_largest(entry):
+    if is_noted and segment.contradicts(entry):
         segment.rebuild_indexes()
         entry = segment.time_index.lookup(timestamp - 1)
     return entry

@@ -283,13 +283,16 @@ class LogSegment:
         yield from self._places_from(OffsetPosition(self.base_offset, 0))
 
     def _is_right(self, entry: OffsetPosition) -> bool:
-        """Whether there is an intact batch where an entry leads."""
+        """Whether a batch ends where an entry leads, and no other begins there."""
         place = batch_scan.place_at(self.file.descriptor, entry.position, end=self.size_bytes)
-        if place is None or not self._is_sound(entry, place):
+        if place is not None and not self._is_sound(entry, place):
             return False
-        with suppress(CorruptMessage):
-            return self.batch_at(place).is_valid()
-        return False
+        position = self.index.lookup(entry.offset - 1).position
+        for before in self.places(start=position):
+            if position >= entry.position:
+                break
+            position = before.position + before.size_bytes
+        return position == entry.position
 
     @staticmethod
     def _is_sound(entry: OffsetPosition, place: BatchPlace) -> bool:
@@ -349,15 +352,15 @@ class LogSegment:
         The entry that sealing has added may be gone again: it is not synced if all else was.
         """
         entry = self.time_index.last
-        if self.size_bytes and not self.has_largest(entry) and self._largest is None:
+        if self.size_bytes and self.contradicts(entry) and self._largest is None:
             self.rebuild_indexes()
         return self._largest or self._largest_by_scan()
 
-    def has_largest(self, entry: TimestampOffset) -> bool:
-        """Whether an entry of the time index is true of the batch that it names."""
+    def contradicts(self, entry: TimestampOffset) -> bool:
+        """Whether an entry of the time index is not true of the batch that it names."""
         with suppress(CorruptMessage):
             place = self.find(entry.offset)
-            return place is not None and self.batch_at(place).max_timestamp == entry.timestamp
+            return place is None or self.batch_at(place).max_timestamp != entry.timestamp
         return False
 
     # Files

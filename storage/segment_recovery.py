@@ -67,9 +67,9 @@ class SegmentRecovery:
         first_offset = batch.base_offset if isinstance(batch, RecordBatch) else last_offset
         if first_offset < self.next_offset or not segment.index.can_hold(last_offset):
             raise CorruptMessage(f"{batch} at {position}, where {self.next_offset} is next")
-        segment.note_batch(position, batch)
-        learn_epoch(batch, self._epochs)
         learn(batch, self._producers, segment.transaction_index)
+        learn_epoch(batch, self._epochs)
+        segment.note_batch(position, batch)
         self.next_offset = last_offset + 1
         self.valid_bytes = position + batch.size_bytes
 
@@ -83,7 +83,8 @@ def learn_epoch(batch: AnyBatch, epochs: LeaderEpochs) -> None:
     epoch = batch.partition_leader_epoch
     if epoch == NO_PARTITION_LEADER_EPOCH or epochs.epoch_of(batch.base_offset) == epoch:
         return
-    epochs.truncate_from_end(batch.base_offset)
+    newer = [entry.start_offset for entry in epochs.entries if entry.epoch > epoch]
+    epochs.truncate_from_end(min([batch.base_offset, *newer]))
     if epoch > epochs.latest_epoch:
         epochs.assign(epoch, start_offset=batch.base_offset)
 

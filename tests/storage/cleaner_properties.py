@@ -5,13 +5,18 @@ import tempfile
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from hypothesis import given
 from hypothesis import settings as hypothesis_settings
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 from hypothesis.strategies import booleans, integers, lists, none, sampled_from, tuples
 
+from odradek.protocol.errors import CorruptMessage
+from odradek.protocol.records.batch import RecordBatch
 from odradek.protocol.records.compression import Codec
+from odradek.storage.cleaner_records import walk
 from odradek.storage.paths import Content
 from odradek.storage.segment_list import SegmentList
+from tests.support.batches import batch_around
 from tests.support.compaction import (
     append_pairs,
     committed_records,
@@ -238,6 +243,30 @@ def check_indexes(segments: SegmentList):
             assert segment.path(Content.OFFSET_INDEX).exists()
             largest = max(batch.max_timestamp for batch in at.values())
             assert segment.time_index.last.timestamp == largest
+
+
+VARINTS = sampled_from([0, 1, 2, 3, 14, 16, 20, 0x7F, 0x80, 0x81, 0x82, 0xFF])
+
+
+@given(lists(VARINTS, max_size=40), integers(0, 4), integers(0, 10))
+def test_a_walk_finds_what_reading_finds_or_that_it_is_corrupt(numbers, count, last_delta):
+    batch = RecordBatch(batch_around(bytes(numbers), count=count, last_delta=last_delta))
+    try:
+        expected = list(batch.records())
+    except CorruptMessage:
+        expected = None
+    try:
+        records = walk(batch)
+    except CorruptMessage:
+        assert expected is None
+    else:
+        # It looks at less, so it may find nothing wrong where there is.
+        if expected is not None:
+            assert records.keys == [record.key for record in expected]
+            assert records.deltas == [record.offset for record in expected]
+            assert records.tombstones == {
+                slot for slot, record in enumerate(expected) if record.value is None
+            }
 
 
 TestCompactedLog = CompactedLogAgainstADictionary.TestCase

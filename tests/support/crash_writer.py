@@ -1,16 +1,18 @@
 """A process that writes to logs and tells what it does, to be killed.
 
-Started as a script.  It reads orders from its input, a JSON line each, and carries out each of them
-in a process of its own, forked, so that Python starts once for many kills:
+Run as a module.  It reads orders from its input, a JSON line each, and carries out each of them in
+a process of its own, forked, so that Python starts once for many kills:
 
-    {"root": log directory, "seed": "...", "scenario": name or null, "steps": 40,
-     "fault": [at, moment] or null}
+    {"root": log directory, "seed": "...", "leader_epoch": 100, "scenario": name or null,
+     "steps": 40, "fault": [at, moment] or null}
 
-The fork first opens the logs, as a broker starts; with a scenario, the calls are counted only from
-then on.  It writes a line when it begins and one for each step that begins or is done.  When it is
-gone, one way or the other, the line ``{"ended": signal or status}`` follows.
+The fork opens the logs as a broker starts.  Then it plays the scenario, with the calls counted from
+there on (of "opening", from the start), or does as many steps as it is told, drawn by lots.  It
+tells its process id, each step that begins and each that is done, and at the end the names of the
+calls it has counted.  When it is gone, one way or the other, the line ``{"ended": ...}`` follows,
+with the signal or the negative exit status.
 
-What is written to a pipe before a kill is not lost, and is read after it.
+What was written to a pipe before a kill is not lost.
 """
 
 from __future__ import annotations
@@ -23,7 +25,7 @@ from typing import Any
 
 from odradek.storage import files
 from tests.support.crash_host import CrashHost
-from tests.support.crash_scenarios import OPENING, SCENARIOS
+from tests.support.crash_scenarios import SCENARIOS
 from tests.support.crash_steps import Outcome, Step, line_of
 from tests.support.crash_workload import Workload
 from tests.support.fault_points import Fault, FaultPoints, Unsynced
@@ -32,7 +34,7 @@ OUTPUT = 1
 
 
 class Pipe:
-    """Tells the test."""
+    """To the test."""
 
     def begin(self, step: Step) -> None:
         os.write(OUTPUT, line_of(step))
@@ -58,19 +60,17 @@ def told(fact: dict[str, Any]) -> None:
 
 def carry_out(order: dict[str, Any]) -> None:
     told({"pid": os.getpid()})
-    host = CrashHost(Path(order["root"]), Pipe())
-    fault = order["fault"] and Fault(*order["fault"])
-    points = FaultPoints(fault)
-    if order["scenario"] == OPENING:
+    points = FaultPoints(Fault(*order["fault"]) if order["fault"] else None)
+    if order["scenario"] == "opening":
         files.system = points
+    host = CrashHost(Path(order["root"]), Pipe())
     host.open()
-    told({"opened": True})
-    workload = Workload(host, order["seed"])
+    work = Workload(host, order["seed"], leader_epoch=order["leader_epoch"])
     if order["scenario"] is None:
-        workload.run(order["steps"])
+        work.run(order["steps"])
     else:
         files.system = points
-        SCENARIOS[order["scenario"]](workload)
+        SCENARIOS[order["scenario"]].run(work)
     told({"points": points.names})
 
 

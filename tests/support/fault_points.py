@@ -6,7 +6,7 @@
                          Fault(7, "torn")        ... in the middle of it, if it is a write
 
 Counted are the calls that change files or sync them.  A call's name is what it does and to what
-kind of file: ``pwritev .log``, ``rename .log.swap``, ``fsync recovery-point-offset-checkpoint.tmp``.
+kind of file: ``pwritev .log``, ``rename .log.swap``, ``fsync leader-epoch-checkpoint.tmp``.
 Nothing is really synced, since a kill does not forget what a power cut does.
 
 Owner: the process that is to be killed.
@@ -23,9 +23,8 @@ from typing import Any, NamedTuple
 from odradek.storage import files
 from tests.support.faulty_disk import CHANGING, changes_a_file
 
-MOMENTS = ("before", "after", "torn")
 _OFFSET = re.compile(r"^[0-9]{20}")
-_PARTITION = re.compile(r"-[0-9]+(\.[0-9a-f]{32})?")
+_PARTITION = re.compile(r"-[0-9]+(\.[0-9a-f]{32}-delete)?$")
 
 
 class Fault(NamedTuple):
@@ -93,9 +92,8 @@ class FaultPoints:
 
 
 def kind_of(path: files.FilePath) -> str:
-    """A name without the offset or the partition that it is of."""
-    name = os.path.basename(path)
-    return _OFFSET.sub("", _PARTITION.sub("", name, count=1) if "-delete" in name else name)
+    """The name without the offset or the partition that it is of."""
+    return _PARTITION.sub("", _OFFSET.sub("", os.path.basename(path)))
 
 
 def die() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import pairwise
 
 from odradek.protocol.records.control import marker_of
 from odradek.protocol.records.record import Record
@@ -37,7 +38,7 @@ def survey(log: Log) -> list[FoundBatch]:
                     as_model(batch),
                 )
             )
-    for before, after in zip(found, found[1:], strict=False):
+    for before, after in pairwise(found):
         assert before.last_offset < after.base_offset, f"{before} and {after} overlap in {log}"
     return found
 

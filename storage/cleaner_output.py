@@ -47,7 +47,8 @@ class CleanedSegment:
     def add(self, kept: Kept) -> None:
         """Batches come in the order of their offsets."""
         buffer, last_offset, max_timestamp, count, _ = kept
-        assert last_offset >= self.next_offset, (self._segment, kept)
+        if last_offset < self.next_offset:
+            raise CorruptMessage(f"{self._segment}: {last_offset} where {self.next_offset} is next")
         if not self._segment.index.can_hold(last_offset):
             raise CorruptMessage(f"{self._segment}: offset {last_offset} is too far from its base")
         position, size = self.size_bytes, len(buffer)

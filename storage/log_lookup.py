@@ -59,24 +59,41 @@ def of_largest_timestamp(log: Log) -> FoundOffset | None:
 
     None if no record has a timestamp.
     """
-    holding_start, *later = log.segments.from_offset(log.start_offset)
-    found = _largest_in_segment(holding_start, start=log.start_offset)
-    youngest = max(later, key=lambda segment: segment.largest.timestamp, default=None)
-    if youngest is not None:
-        timestamp = youngest.largest.timestamp
-        if timestamp > (NO_TIMESTAMP if found is None else found.timestamp):
-            return _first_in_segment(youngest, timestamp, start=log.start_offset) or found
-    return found
+    best: FoundOffset | None = None
+    segments = log.segments.from_offset(log.start_offset)
+    for segment in sorted(segments, key=lambda each: each.largest.timestamp, reverse=True):
+        largest = segment.largest.timestamp
+        if largest <= NO_TIMESTAMP or (best is not None and largest < best.timestamp):
+            break
+        found = _largest_in_segment(segment, start=log.start_offset)
+        best = found if best is None or (found and _is_better(found, best)) else best
+    return best
+
+
+def _is_better(one: FoundOffset, other: FoundOffset) -> bool:
+    return (one.timestamp, -one.offset) > (other.timestamp, -other.offset)
 
 
 def _largest_in_segment(segment: LogSegment, *, start: int) -> FoundOffset | None:
-    largest = segment.largest.timestamp
-    found = _first_in_segment(segment, largest, start=start) if largest > NO_TIMESTAMP else None
-    if found is None and segment.base_offset < start:
-        # It may lie before the start, and then the time index does not know the next largest.
-        largest = max(_timestamps_from(segment, start), default=NO_TIMESTAMP)
-        found = _first_in_segment(segment, largest, start=start) if largest > NO_TIMESTAMP else None
-    return found
+    """The record that the largest timestamp of the segment is from may be there no more.
+
+    It may lie before the start, or compaction may have taken it out of its batch.
+    """
+    found = _first_in_segment(segment, segment.largest.timestamp, start=start)
+    return found or _largest_by_scan(segment, start=start)
+
+
+def _largest_by_scan(segment: LogSegment, *, start: int) -> FoundOffset | None:
+    best: FoundOffset | None = None
+    largest = NO_TIMESTAMP
+    for batch in _batches_from(segment, start):
+        if batch.max_timestamp <= largest:
+            continue
+        for record in batch.records():
+            if record.timestamp > largest and record.offset >= start:
+                largest = record.timestamp
+                best = FoundOffset(record.offset, largest, batch.partition_leader_epoch)
+    return best
 
 
 def _first_in_segment(segment: LogSegment, timestamp: int, *, start: int) -> FoundOffset | None:
@@ -106,18 +123,6 @@ def _batches_from(segment: LogSegment, offset: int) -> Iterator[AnyBatch]:
         for _, batch in segment.batches(start=first.position):
             batch.check_crc()
             yield batch
-
-
-def _timestamps_from(segment: LogSegment, offset: int) -> Iterator[int]:
-    """Among which is the largest of the records from ``offset`` on."""
-    for number, batch in enumerate(_batches_from(segment, offset)):
-        if number > 0:
-            yield batch.max_timestamp
-            continue
-        # Only the first can reach to before the offset.
-        for record in batch.records():
-            if record.offset >= offset:
-                yield record.timestamp
 
 
 def _first_in_batch(batch: AnyBatch, timestamp: int, *, start: int) -> FoundOffset | None:

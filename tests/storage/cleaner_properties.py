@@ -271,5 +271,5 @@ def test_a_walk_finds_what_reading_finds_or_that_it_is_corrupt(numbers, count, l
 
 TestCompactedLog = CompactedLogAgainstADictionary.TestCase
 TestCompactedLog.settings = hypothesis_settings(
-    max_examples=60, stateful_step_count=40, deadline=None
+    max_examples=25, stateful_step_count=30, deadline=None
 )

@@ -1,9 +1,11 @@
 """Compacted segments take the place of the old ones, and no crash on the way does harm."""
 
 import shutil
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import replace
 from functools import partial
 from itertools import count, pairwise
+from multiprocessing import get_context
 
 import pytest
 
@@ -30,7 +32,7 @@ SETTINGS = {
     "index_interval_bytes": 50,
     "segment_index_bytes": 120,
 }
-SEEDS = 8
+SEEDS = 6
 
 
 @pytest.fixture(scope="module")
@@ -136,6 +138,19 @@ def test_what_is_appended_meanwhile_is_not_touched(directory):
     offset = append_pairs(log, (b"a", b"later"))
     swap(log, plan)
     assert stored_pairs(log)[offset] == (b"a", b"later")
+
+
+def test_s9_a_worker_process_compacts_while_the_log_is_written_and_read(directory):
+    log = opened(directory, **SETTINGS)
+    before = latest(log)
+    with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as workers:
+        planned = workers.submit(clean, task_of(log, segment_bytes_max=1000))
+        while not planned.done():
+            offset = append_pairs(log, (b"later", b"value"))
+            assert latest(log) == {**before, b"later": b"value"}
+        swap(log, planned.result())
+    assert latest(log) == {**before, b"later": b"value"}
+    assert stored_pairs(log)[offset] == (b"later", b"value")
 
 
 def test_segments_that_have_changed_since_are_not_replaced(directory):

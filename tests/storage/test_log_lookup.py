@@ -41,9 +41,9 @@ def batch(*timestamps, **fields):
     return builder.build()
 
 
-def lying(timestamp, *, largest):
+def lying(timestamp, *, largest, **fields):
     """A batch whose header promises a larger timestamp than its record has."""
-    records = batch(timestamp)
+    records = batch(timestamp, **fields)
     records[35:43] = largest.to_bytes(8)
     return bytearray(with_checksum(records))
 
@@ -82,7 +82,7 @@ class TestTheEnds:
 
 
 class TestTheFirstAtOrAfter:
-    def test_below_at_between_and_above(self, log):
+    def test_s7_below_at_between_and_above(self, log):
         for timestamp in (10, 20, 30):
             append_times(log, timestamp)
         asked = (-1, 0, 9, 10, 11, 20, 21, 30, 31)
@@ -104,12 +104,12 @@ class TestTheFirstAtOrAfter:
         assert offset_at(log, 10) == 0
 
     @pytest.mark.parametrize("codec", CODECS)
-    def test_inside_a_batch_the_record_is_found(self, log, codec):
+    def test_s7_inside_a_batch_the_record_is_found(self, log, codec):
         append_times(log, 10, 40, 20, 30, codec=codec)
         asked = (10, 11, 20, 40, 41)
         assert [offset_at(log, timestamp) for timestamp in asked] == [0, 1, 1, 1, None]
 
-    def test_timestamps_need_not_ascend(self, log):
+    def test_s7_timestamps_need_not_ascend(self, log):
         timestamps = [50, 10, 70, 30, 70, 20, 90, 60]
         for timestamp in timestamps:
             append_times(log, timestamp)
@@ -127,7 +127,7 @@ class TestTheFirstAtOrAfter:
         assert [offset_at(log, timestamp) for timestamp in (10, 15, 25, 91)] == [0, 1, 1, None]
 
     @pytest.mark.parametrize("start", range(9))
-    def test_nothing_before_the_start_is_an_answer(self, log, start):
+    def test_s7_nothing_before_the_start_is_an_answer(self, log, start):
         timestamps = [10, 50, 20, 40, 40, 10, 60, 30, 20]
         for first in range(0, 9, 3):
             append_times(log, *timestamps[first : first + 3])
@@ -239,9 +239,21 @@ class TestTheLargest:
             timestamps.index(largest, start), largest, 0
         )
 
-    def test_a_header_that_promises_too_much_has_no_record(self, log):
-        log.append_as_follower(lying(10, largest=99), now_ms=NOW_MS)
-        assert of_largest_timestamp(log) is None
+    def test_a_header_that_promises_too_much_misleads_nobody(self, log):
+        for timestamp, largest in ((10, 99), (30, 70), (20, 80)):
+            records = lying(timestamp, largest=largest, base_offset=log.end_offset)
+            log.append_as_follower(records, now_ms=NOW_MS)
+            log.roll(now_ms=NOW_MS)
+        assert of_largest_timestamp(log) == FoundOffset(1, 30, -1)
+
+    def test_of_segments_that_have_the_same_it_is_the_first(self, log):
+        log.append_as_follower(lying(30, largest=40), now_ms=NOW_MS)
+        log.roll(now_ms=NOW_MS)
+        for timestamps in ((10, 50), (50, 20)):
+            append_times(log, *timestamps)
+            log.roll(now_ms=NOW_MS)
+        log.append_as_follower(lying(50, largest=60, base_offset=5), now_ms=NOW_MS)
+        assert of_largest_timestamp(log) == FoundOffset(2, 50, 0)
 
 
 class TestDamage:

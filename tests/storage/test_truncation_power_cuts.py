@@ -6,13 +6,13 @@ from odradek.storage.log_truncation import truncate, truncate_fully
 from tests.support.logs import NOW_MS, append, opened, records_from, recovered
 from tests.support.power_cut import PowerCut, PowerIsOff
 
-SMALL = {"segment_bytes": 600, "index_interval_bytes": 100}
+SMALL = {"segment_bytes": 900, "index_interval_bytes": 100}
 # What is written afterwards stays in one segment: of two that were not synced, the second may be
 # left without the end of the first, and nobody can tell.
 LARGE = {"segment_bytes": 6000, "index_interval_bytes": 100}
 OLD = [b"old %d" % number + bytes(200) for number in range(7)]
 NEW = [b"new %d" % number + bytes(200) for number in range(4)]
-CUT = 3
+CUT = 1
 SEEDS = range(3)
 
 

@@ -218,7 +218,7 @@ SCENARIOS = {
         (PLAIN, ROOMY),
         frozenset({"ftruncate .index", "ftruncate .log", "pwritev .snapshot", "open .log"}),
     ),
-    "following": Scenario(following, (PLAIN,), frozenset({"unlink .log", "rename .log"})),
+    "following": Scenario(following, (PLAIN,), frozenset({"rename .log"})),
     "syncing": Scenario(
         syncing,
         (PLAIN, ROOMY),

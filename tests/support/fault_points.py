@@ -73,8 +73,10 @@ class FaultPoints:
                     arguments[1],
                 )
                 die()
-            answer = call(target, *arguments, **named)
-            self._die_if("after")
+            try:
+                answer = call(target, *arguments, **named)
+            finally:
+                self._die_if("after")
             return self._opened(target, answer) if name == "open" else answer
 
         return counted

@@ -325,8 +325,9 @@ class ProducerStates:
         """What lies before is gone; its producers are remembered."""
         self._forget_ended_before(offset)
         self.end_offset = max(self.end_offset, offset)
-        newest = self.snapshots.newest
-        self.snapshot_offset = offset if newest is None else newest
+        # Unlike Kafka, which would take none at this offset any more and so forget, at the next
+        # truncation, what only the deleted batches told.
+        self.snapshot_offset = self.snapshots.newest or 0
 
     def reload(self, *, start: int, end: int, now_ms: int) -> list[ProducerSnapshotDamaged]:
         """The log reaches from ``start`` to ``end``: go back to the newest snapshot in between.

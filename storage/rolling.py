@@ -40,8 +40,10 @@ def must_roll(log: Log, admitted: Admitted, *, now_ms: int) -> bool:
         return True
     if active.size_bytes == 0:
         return False
-    age_ms = _age_ms(active, admitted.max_timestamp, now_ms)
-    return age_ms > settings.max_segment_ms - _jitter_ms(log, active)
+    limit_ms = settings.max_segment_ms
+    if settings.segment_jitter_ms:
+        limit_ms -= _jitter_ms(log, active, min(settings.segment_jitter_ms, limit_ms))
+    return _age_ms(active, admitted.max_timestamp, now_ms) > limit_ms
 
 
 def _age_ms(segment: LogSegment, timestamp: int, now_ms: int) -> int:
@@ -64,7 +66,6 @@ def first_timestamp(segment: LogSegment) -> int:
     return segment.first_timestamp
 
 
-def _jitter_ms(log: Log, segment: LogSegment) -> int:
+def _jitter_ms(log: Log, segment: LogSegment, most_ms: int) -> int:
     """The same after a restart."""
-    most = min(log.settings.segment_jitter_ms, log.settings.max_segment_ms)
-    return crc32(f"{log.partition} {segment.base_offset}".encode()) % most if most > 0 else 0
+    return crc32(f"{log.partition} {segment.base_offset}".encode()) % most_ms

@@ -295,7 +295,11 @@ class TestForgetting:
         log.send(batch_by())
         log.states.on_log_start_moved(50)
         assert log.states.end_offset == 50
-        assert log.states.take_snapshot() is None
+
+    def test_what_deleted_batches_told_goes_into_the_next_snapshot(self, log):
+        log.send(batch_by())
+        log.states.on_log_start_moved(log.states.end_offset)
+        assert log.states.take_snapshot() is not None
 
     def test_full_truncation_forgets_everything(self, log):
         log.send(transaction(producer_id=1))

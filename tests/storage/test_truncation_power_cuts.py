@@ -23,6 +23,15 @@ def fill(directory):
     log.close(now_ms=NOW_MS)
 
 
+def ends(scenario, directory):
+    """Whether the scenario came to its end before the power went."""
+    try:
+        scenario(opened(directory, recovery_point=len(OLD), **LARGE))
+    except PowerIsOff:
+        return False
+    return True
+
+
 def left_of(tmp_path, seed, scenario, *, recovery_point=CUT):
     """What is read after a power cut at each change that the scenario makes, in turn."""
     off_at, is_over = 0, False
@@ -31,11 +40,7 @@ def left_of(tmp_path, seed, scenario, *, recovery_point=CUT):
         directory = tmp_path / f"events-{off_at}"
         fill(directory)
         with PowerCut(directory, seed, off_at=off_at) as disk:
-            try:
-                scenario(opened(directory, recovery_point=len(OLD), **LARGE))
-                is_over = True
-            except PowerIsOff:
-                pass
+            is_over = ends(scenario, directory)
             disk.cut()
             again = recovered(directory, recovery_point=recovery_point, **SMALL)
         values = [record.value for record in records_from(again)]

@@ -49,7 +49,7 @@ TOPICS = {
         cleanup_policy=("compact",), min_cleanable_dirty_ratio=0.01, **_SMALL
     ),
 }
-CLEANER = CleanerSettings()
+CLEANER = CleanerSettings(dedupe_buffer_bytes=2 << 20, io_buffer_bytes=1 << 16)
 
 
 class Notes:

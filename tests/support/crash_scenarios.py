@@ -53,7 +53,7 @@ def fill(work: Workload, number: int) -> None:
         work.append_with_sequence(number, 1, count=2)
         work.append_with_sequence(number, 11, is_transactional=True)
         work.append(number, size=200, timestamp=NOW_MS + 30 - 50 * epoch)
-        work.end_transaction(number, 11, commit=epoch == 1)
+        work.end_transaction(number, 11, commit=epoch == 0)
         work.append_with_sequence(number, 12, is_transactional=True)
         work.append(number, size=200)
         work.append_with_sequence(number, 1, size=200)
@@ -136,7 +136,6 @@ def restarting(work: Workload) -> None:
     host.checkpoint()
     host.restart(PLAIN, 3)
     work.append_with_sequence(PLAIN, 1, count=2)
-    host.remove()
 
 
 def retaining(work: Workload) -> None:
@@ -162,7 +161,6 @@ def deleting_records(work: Workload) -> None:
     host.checkpoint()
     host.retain()
     work.append_with_sequence(PLAIN, 1)
-    host.remove()
 
 
 def compacting(work: Workload) -> None:

@@ -17,15 +17,17 @@ What was written to a pipe before a kill is not lost.
 
 from __future__ import annotations
 
+import gc
 import json
 import os
 import sys
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 from odradek.storage import files
 from tests.support.crash_host import CrashHost
-from tests.support.crash_scenarios import SCENARIOS
+from tests.support.crash_scenarios import EPOCH, SCENARIOS
 from tests.support.crash_steps import Outcome, Step, line_of
 from tests.support.crash_workload import Workload
 from tests.support.fault_points import Fault, FaultPoints, Unsynced
@@ -45,6 +47,7 @@ class Pipe:
 
 def main() -> None:
     files.system = Unsynced()
+    warm_up()
     for line in sys.stdin:
         writer = os.fork()
         if writer == 0:
@@ -52,6 +55,20 @@ def main() -> None:
             os._exit(0)
         _, status = os.waitpid(writer, 0)
         told({"ended": -os.waitstatus_to_exitcode(status)})
+
+
+def warm_up() -> None:
+    """What is done when it is first needed is done once, not by every fork."""
+    with TemporaryDirectory() as directory:
+        root = Path(directory, "logs")
+        scenario = SCENARIOS["compacting"]
+        ledger = scenario.prepared(root)
+        host = CrashHost(root, ledger)
+        host.open()
+        scenario.run(Workload(host, "warm", leader_epoch=EPOCH))
+        host.abandon()
+    gc.collect()
+    gc.disable()
 
 
 def told(fact: dict[str, Any]) -> None:

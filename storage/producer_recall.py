@@ -25,6 +25,9 @@ from odradek.storage.segment_list import SegmentList
 #: How much of the log's end is read: five batches of 16 KB for a dozen producers.
 TAIL_BYTES = 1024 * 1024
 
+# Of a batch from a snapshot the timestamp is the producer's last, which may be a marker's.
+_TIMESTAMP_POSITION = PACKED_BATCH.size - 8
+
 
 def recall(producers: ProducerStates, segments: SegmentList, *, end: int) -> None:
     """``producers`` know the log up to ``end``, each at least its last batch."""
@@ -70,6 +73,6 @@ def _packed(batch: AnyBatch) -> bytes:
 def _with(state: ProducerState, packed: list[bytes]) -> ProducerState:
     """The state with all of these batches, if the last is the one it knows."""
     newest_first = b"".join(reversed(packed[-BATCHES_KEPT:]))
-    if not newest_first.startswith(state.packed_batches[: PACKED_BATCH.size] or b"?"):
+    if not newest_first.startswith(state.packed_batches[:_TIMESTAMP_POSITION] or b"?"):
         return state
     return replace(state, packed_batches=newest_first)

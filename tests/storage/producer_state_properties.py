@@ -191,7 +191,7 @@ class ProducerStateAgainstAModel(RuleBasedStateMachine):
         self.model.forget_ended_before(start)
         if removing:
             self.model.keep_snapshots(start=start, end=self.log.end_offset)
-        self.model.snapshot_offset = max(self.model.snapshots, default=start)
+        self.model.snapshot_offset = max(self.model.snapshots, default=0)
 
     @rule(back=steps_back)
     def advance_high_watermark(self, back):

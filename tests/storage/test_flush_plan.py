@@ -24,13 +24,14 @@ def log(directory):
 
 
 @pytest.fixture
-def synced(monkeypatch):
+def synced(directory, monkeypatch):
     """The names of what has been synced, in order; a directory's is '/'."""
     names = []
     fsync, sync_directory = files.system.fsync, files.system.sync_directory
 
     def note_file(descriptor):
-        names.append(os.path.basename(os.readlink(f"/proc/self/fd/{descriptor}")))
+        inode = os.fstat(descriptor).st_ino
+        names.extend(path.name for path in directory.iterdir() if path.stat().st_ino == inode)
         fsync(descriptor)
 
     def note_directory(path):

@@ -60,6 +60,7 @@ class LogLedger:
         if step.kind is Kind.APPEND and step.batch is not None and not outcome.is_duplicate:
             if outcome.first_offset < model.end_offset:
                 self.model = model = LogModel([], outcome.first_offset, outcome.first_offset)
+                self.synced_end = outcome.first_offset
             model.append(as_appended(step.batch, outcome.first_offset))
         elif step.kind is Kind.TRUNCATE:
             model.truncate(step.offset)

@@ -149,9 +149,12 @@ class LogSegment:
             largest = TimestampOffset(max_timestamp, offset_of_max_timestamp)
         if self._bytes_since_entry > self.shape.index_interval_bytes:
             # An old segment may not fit the indexes of today: a lookup then walks further.
+            is_time_noted = not self.time_index.is_full
+            if is_time_noted:
+                self.time_index.entries.reserve()  # first, as it may fail, and then none is noted
             if not self.index.is_full:
                 self.index.append(offset=last_offset, position=position)
-            if not self.time_index.is_full:
+            if is_time_noted:
                 self.time_index.append_if_later(timestamp=largest.timestamp, offset=largest.offset)
             self._bytes_since_entry = 0
         self._largest = largest

@@ -75,6 +75,11 @@ class MappedEntries:
                 high = middle
         return low
 
+    def reserve(self) -> None:
+        """Make room for one more entry, whose writing cannot fail then."""
+        if self.count >= self._room:
+            self._make_room()
+
     def append(self, *entry: int) -> None:
         count = self.count
         if count >= self._room:

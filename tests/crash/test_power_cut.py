@@ -9,17 +9,22 @@ indexes, time indexes, aborted transactions, producers, leader epochs.
 
 import shutil
 from copy import deepcopy
+from itertools import product
 from random import Random
 
 import pytest
 
+from odradek.storage.paths import Content
+from odradek.storage.retention import apply_retention
 from tests.support.crash_host import COMPACTED, PLAIN, ROOMY, CrashHost
-from tests.support.crash_ledger import Crash, Ledger
+from tests.support.crash_ledger import Crash, Ledger, LogLedger
 from tests.support.crash_rounds import SEED, TIMES, copied, seeds, told
 from tests.support.crash_scenarios import EPOCH, SCENARIOS
 from tests.support.crash_workload import Workload
-from tests.support.logs import NOW_MS
+from tests.support.log_model import LogModel
+from tests.support.logs import NOW_MS, append, opened, recovered
 from tests.support.power_cut import PowerCut, PowerIsOff
+from tests.support.power_cut_lots import Lots
 
 #: Of the changes of a scenario so many are passed over; another seed takes others.
 STRIDE = max(1, 5 // TIMES)
@@ -108,20 +113,13 @@ def write_over_what_was_cut_off(work):
     work.append(PLAIN)
 
 
-def write_over_what_recovery_cut_off(work):
-    log = work.host.log(PLAIN)
-    for _ in range(6 - log.end_offset % 3):
-        work.append(PLAIN)
-
-
-def delete_all_but_the_unsynced_segment(work):
-    """Whose name alone tells that the log does not begin again at 0."""
-    for _ in range(6):
-        work.append(PLAIN, size=200)
-    flushed(work, PLAIN)
-    work.host.roll(PLAIN)
+def write_one(work):
     work.append(PLAIN)
-    work.host.retain(now_ms=NOW_MS + 8 * 86_400_000)
+
+
+def flush_one(work):
+    work.append(PLAIN)
+    flushed(work, PLAIN)
 
 
 def delete_records_that_were_never_synced(work):
@@ -145,20 +143,19 @@ def delete_records_and_their_segments(work):
     work.host.checkpoint()
 
 
-def begin(work):
-    for number in (PLAIN, ROOMY):
-        work.append(number, timestamp=NOW_MS)
-        work.append(number, timestamp=NOW_MS + 1)
-        flushed(work, number)
-
-
 def seal_what_was_flushed_already(work):
     """Nothing of the sealed segment will be synced again, nor recovered."""
-    for number in (PLAIN, ROOMY):
-        work.append(number, size=10, timestamp=NOW_MS + 1000)
-        flushed(work, number)
-        work.host.roll(number)
-        work.append(number, timestamp=NOW_MS)
+    work.append(PLAIN, size=10, timestamp=NOW_MS + 1000)
+    flushed(work, PLAIN)
+    work.host.roll(PLAIN)
+    work.append(PLAIN, timestamp=NOW_MS)
+
+
+def seal_preallocated(work):
+    work.append(ROOMY)
+    flushed(work, ROOMY)
+    work.host.roll(ROOMY)
+    work.append(ROOMY)
 
 
 def abort_a_transaction(work):
@@ -196,14 +193,10 @@ def delete_aborted_segments(work):
 
 STORIES = {
     "truncation is not undone": [write_over_what_was_cut_off],
-    "recovery is not undone": [
-        *(write_over_what_was_cut_off, nothing),
-        *(write_over_what_recovery_cut_off, write_over_what_recovery_cut_off),
-    ],
-    "retention keeps the end": [delete_all_but_the_unsynced_segment],
     "a start beyond the end stays": [delete_records_that_were_never_synced, checkpoint_only],
     "deleted records stay deleted": [delete_records_and_their_segments],
-    "a sealed segment stays whole": [begin, seal_what_was_flushed_already],
+    "a sealed segment keeps its largest timestamp": [flush_one, seal_what_was_flushed_already],
+    "a sealed segment keeps no room": [seal_preallocated],
     "recovered indexes stay whole": [abort_a_transaction, nothing, roll_what_was_recovered],
     "compaction goes by what lasts": [supersede, compact_what_is_not_synced],
     "indexes go after their batches": [delete_aborted_segments],
@@ -212,12 +205,62 @@ STORIES = {
 
 @pytest.mark.parametrize("name", STORIES)
 def test_what_was_once_lost_is_lost_no_more(tmp_path, name):
-    root = tmp_path / "logs"
-    for seed in seeds(25):
+    root, sessions, changes = tmp_path / "logs", STORIES[name], 0
+    for seed in seeds(60):
         ledger = Ledger()
         shutil.rmtree(root, ignore_errors=True)
         root.mkdir()
         with told(f"{name}, seed {seed}"):
-            for number, story in enumerate(STORIES[name]):
-                work_until_cut(root, ledger, story, seed=seed + number, leader_epoch=10 * number)
+            for number, story in enumerate(sessions[:-1]):
+                work_until_cut(root, ledger, story, seed=seed, leader_epoch=number)
+            off_at = Random(seed).randint(1, changes + 1) if seed % 2 else None
+            last = work_until_cut(root, ledger, sessions[-1], seed=seed, off_at=off_at)
+            changes = max(changes, last[1])
             check_reopened(root, ledger, seed=seed)
+
+
+def test_what_recovery_cut_off_does_not_come_back_behind_new_batches(tmp_path):
+    root, prepared = tmp_path / "logs", tmp_path / "prepared"
+    prepared.mkdir()
+    known = Ledger()
+    host = CrashHost(prepared, known)
+    host.open()
+    for _ in range(4):
+        Workload(host, "alike").append(PLAIN)
+    path = host.log(PLAIN).segments.active.path(Content.BATCHES)
+    host.abandon()
+    content = bytearray(path.read_bytes())
+    content[len(content) // 2 - 1] ^= 1
+    path.write_bytes(content)
+    known.logs[PLAIN] = LogLedger(LogModel(known.logs[PLAIN].model.history[:1], 0, 1))
+    for seed in seeds(80):
+        ledger = deepcopy(known)
+        work_until_cut(copied(prepared, root), ledger, write_one, seed=seed)
+        check_reopened(root, ledger, seed=seed)
+
+
+def selective_seeds(count):
+    """Of cuts that keep some names and lose others, whichever came first."""
+    kinds = ((seed, str(Lots(Random(seed)))) for seed in seeds(40 * count))
+    found = [seed for seed, kind in kinds if " 50%" in kind and "any selection" in kind]
+    return found[:count]
+
+
+def test_the_end_of_a_log_outlasts_the_deletion_of_all_before_it(tmp_path):
+    prepared, root = tmp_path / "prepared", tmp_path / "logs"
+    log = opened(prepared / "events-0")
+    append(log, b"old")
+    log.close(now_ms=NOW_MS)
+    for off_at, seed in product(range(1, 40), selective_seeds(30)):
+        copied(prepared, root)
+        with PowerCut(root, seed, off_at=off_at) as disk, told(f"off at {off_at}, {disk!r}"):
+            try:
+                log = opened(root / "events-0", recovery_point=1)
+                apply_retention(log, now_ms=NOW_MS + 8 * 86_400_000)
+            except PowerIsOff:
+                log.abandon()
+            is_over = disk.changes < off_at
+            disk.cut()
+            assert recovered(root / "events-0", recovery_point=1).end_offset == 1
+        if is_over:
+            break

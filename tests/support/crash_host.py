@@ -112,6 +112,9 @@ class CrashHost:
         """For steps of which nothing matters but that they are done, and where the logs end."""
         self.listener.begin(step)
         yield
+        for directory in self.directories.offline:
+            # Some steps go on without it, if others are left.
+            raise directory.offline()
         self.listener.done(step, self._outcome())
 
     def _outcome(self, first_offset: int = -1, is_duplicate: bool = False) -> Outcome:

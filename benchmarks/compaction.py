@@ -36,9 +36,9 @@ from confluent_kafka.admin import (
 from odradek.protocol.records.builder import BatchBuilder, BatchFields
 from odradek.protocol.records.compression import Codec
 from odradek.protocol.types import TopicPartition
-from odradek.storage.cleaner import clean, discard
-from odradek.storage.cleaner_settings import CleanerSettings
-from odradek.storage.cleaner_task import CleaningPlan, cleaning_task
+from odradek.storage.cleaner.compaction import clean, discard
+from odradek.storage.cleaner.settings import CleanerSettings
+from odradek.storage.cleaner.task import CleaningPlan, cleaning_task
 from odradek.storage.log import Log
 from odradek.storage.log_loader import Findings, LogPlace, open_log
 from odradek.storage.settings import TopicSettings

@@ -20,7 +20,6 @@ from odradek.protocol.records.batch import LOG_OVERHEAD_BYTES, MAGIC, whole_batc
 from odradek.protocol.records.record_set import AnyBatch, batch_at
 from odradek.storage import files
 
-#: Base offset, length, leader epoch or checksum, magic, six bytes to skip, last offset delta.
 _HEAD = Struct(">qiib6xi")
 HEAD_BYTES = _HEAD.size
 _LENGTH = Struct(">8xi")

@@ -14,7 +14,7 @@ from collections.abc import Iterable, Sequence
 from odradek.storage import files
 from odradek.storage.log_segment import LogSegment
 from odradek.storage.paths import Content, Stage, file_path
-from odradek.storage.producer_snapshot import ProducerSnapshots
+from odradek.storage.producers.snapshot import ProducerSnapshots
 
 
 def set_aside(segments: Iterable[LogSegment], snapshots: ProducerSnapshots) -> None:

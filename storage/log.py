@@ -31,21 +31,21 @@ from odradek.protocol.records.record import NO_TIMESTAMP
 from odradek.protocol.records.record_set import magic_of
 from odradek.protocol.types import TopicPartition
 from odradek.storage import files
-from odradek.storage.append_errors import UnexpectedAppendOffset
-from odradek.storage.append_rules import append_rules
+from odradek.storage.admission.errors import UnexpectedAppendOffset
+from odradek.storage.admission.offset_assignment import Admitted, admit, admit_as_follower
+from odradek.storage.admission.rules import append_rules
 from odradek.storage.deletion import remove
 from odradek.storage.flush_plan import FlushPlan
 from odradek.storage.leader_epochs import LeaderEpochs
 from odradek.storage.log_segment import Appended, LogSegment, SegmentShape
 from odradek.storage.log_truncation import truncate_fully
-from odradek.storage.offset_assignment import Admitted, admit, admit_as_follower
-from odradek.storage.producer_append import AppendOrigin
-from odradek.storage.producer_state import ProducerStates
+from odradek.storage.producers.append import AppendOrigin
+from odradek.storage.producers.state import ProducerStates
+from odradek.storage.producers.verification_guards import VerificationGuard
 from odradek.storage.rolling import must_roll
 from odradek.storage.segment_list import SegmentList
 from odradek.storage.settings import TopicSettings
 from odradek.storage.transaction_index import AbortedTransaction
-from odradek.storage.verification_guards import VerificationGuard
 
 OFFSET_DELTA_MAX = 2**31 - 1
 

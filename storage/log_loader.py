@@ -34,7 +34,7 @@ from odradek.storage.log import Log, LogParts, shape_of
 from odradek.storage.log_segment import LogSegment
 from odradek.storage.log_truncation import rebuild_producers
 from odradek.storage.paths import OFFSET_MAX, SEGMENT_CONTENTS, Content, FileName, Stage, file_named
-from odradek.storage.producer_state import ProducerSettings, ProducerStates
+from odradek.storage.producers.state import ProducerSettings, ProducerStates
 from odradek.storage.segment_list import SegmentList
 from odradek.storage.segment_recovery import (
     SegmentRecovery,

@@ -18,8 +18,8 @@ from odradek.protocol.errors import CorruptMessage, KafkaError
 from odradek.storage import files
 from odradek.storage.deletion import set_aside_from_the_end
 from odradek.storage.log_segment import LogSegment
-from odradek.storage.producer_recall import recall
-from odradek.storage.producer_state import ProducerStates
+from odradek.storage.producers.recall import recall
+from odradek.storage.producers.state import ProducerStates
 from odradek.storage.segment_list import SegmentList
 
 if TYPE_CHECKING:

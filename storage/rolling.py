@@ -21,8 +21,8 @@ from typing import TYPE_CHECKING
 from zlib import crc32
 
 from odradek.protocol.errors import CorruptMessage
+from odradek.storage.admission.offset_assignment import Admitted
 from odradek.storage.log_segment import LogSegment
-from odradek.storage.offset_assignment import Admitted
 from odradek.storage.time_index import NO_TIMESTAMP
 
 if TYPE_CHECKING:

@@ -17,8 +17,8 @@ from odradek.storage import files
 from odradek.storage.leader_epochs import LeaderEpochs
 from odradek.storage.log_segment import LogSegment
 from odradek.storage.paths import Content
-from odradek.storage.producer_append import AppendOrigin
-from odradek.storage.producer_state import ProducerStates
+from odradek.storage.producers.append import AppendOrigin
+from odradek.storage.producers.state import ProducerStates
 from odradek.storage.transaction_index import AbortedTransaction, TransactionIndex
 
 READ_BYTES = 1024 * 1024

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from odradek.protocol.types import TopicPartition
 from odradek.storage.log_loader import LogPlace
-from odradek.storage.producer_state import ProducerSettings
+from odradek.storage.producers.state import ProducerSettings
 from odradek.storage.settings import TopicSettings
 
 

@@ -140,9 +140,11 @@ def append_some(log):
 @pytest.mark.parametrize("fault", FAULTS)
 def test_an_append_that_failed_is_as_if_it_had_not_been_tried(tmp_path, fault):
     directory = tmp_path / "events-0"
+    log = opened(directory, **SMALL)
     with FaultyDisk() as disk:
-        append_some(opened(directory, **SMALL))
-    for fail_at in range(1, disk.changes):
+        append_some(log)
+    log.abandon()
+    for fail_at in range(1, disk.changes + 1):
         shutil.rmtree(directory)
         with told(f"{fault} at call {fail_at}"):
             log = opened(directory, **SMALL)

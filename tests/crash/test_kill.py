@@ -12,7 +12,7 @@ from random import Random
 import pytest
 
 from odradek.storage import files
-from odradek.storage.producer_append import AppendOrigin
+from odradek.storage.producers.append import AppendOrigin
 from tests.support.crash_host import CrashHost
 from tests.support.crash_ledger import Crash, Ledger
 from tests.support.crash_rounds import copied, seeds, told

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from odradek.storage.log_dir_lock import DirectoryLock, DirectoryLocked
+from odradek.storage.manager.lock import DirectoryLock, DirectoryLocked
 from tests.support.java_program import JavaProgram
 
 PROGRAM = Path(__file__).parent / "java" / "DirectoryLock.java"

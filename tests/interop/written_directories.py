@@ -18,7 +18,7 @@ from odradek.storage.log import Log
 from odradek.storage.log_loader import Findings, LogPlace, open_log
 from odradek.storage.log_settings import LogSettings
 from odradek.storage.offset_checkpoints import HIGH_WATERMARKS, LOG_START_OFFSETS, RECOVERY_POINTS
-from odradek.storage.producer_append import AppendOrigin
+from odradek.storage.producers.append import AppendOrigin
 from odradek.storage.settings import TopicSettings
 from tests.interop.data_directory_recipes import ROLLED
 from tests.interop.data_directory_scene import HOUR_MS, Batch, batches

@@ -22,7 +22,7 @@ from odradek.storage.offset_checkpoints import (
     LOG_START_OFFSETS,
     RECOVERY_POINTS,
 )
-from odradek.storage.producer_append import AppendOrigin
+from odradek.storage.producers.append import AppendOrigin
 from tests.support.logs import NOW_MS, opened
 
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from odradek.storage.append_errors import UnexpectedAppendOffset
+from odradek.storage.admission.errors import UnexpectedAppendOffset
 from odradek.storage.log_lookup import of_largest_timestamp
 from tests.support.legacy_messages import message
 from tests.support.logs import (

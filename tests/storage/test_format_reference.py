@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from odradek.storage import log_dir_lock
-from odradek.storage.dump_checkpoints import TEXT_FILES
+from odradek.storage.dump.checkpoints import TEXT_FILES
 from odradek.storage.format_reference import refreshed
+from odradek.storage.manager import lock
 from odradek.storage.paths import Content, Purpose, Stage
 
 DOCUMENT = Path(__file__).resolve().parents[2] / "docs" / "storage-format.md"
@@ -31,7 +31,7 @@ def test_every_part_has_something_in_it():
         *(content.value for content in Content),
         *(stage.value for stage in Stage if stage.value),
         *(purpose.value for purpose in Purpose if purpose.value),
-        log_dir_lock.FILE_NAME,
+        lock.FILE_NAME,
     ],
 )
 def test_every_file_of_a_log_directory_is_in_it(name):

@@ -4,7 +4,7 @@ import pytest
 
 from odradek.protocol.errors import OffsetOutOfRange
 from odradek.storage import files
-from odradek.storage.append_errors import UnexpectedAppendOffset
+from odradek.storage.admission.errors import UnexpectedAppendOffset
 from odradek.storage.paths import Content
 from tests.support.logs import (
     NOW_MS,

@@ -7,7 +7,7 @@ from odradek.protocol.records.compression import Codec
 from odradek.storage.leader_epochs import EpochStart, LeaderEpochs
 from odradek.storage.log_segment import Appended, LogSegment, SegmentShape
 from odradek.storage.paths import Content
-from odradek.storage.producer_state import ProducerStates
+from odradek.storage.producers.state import ProducerStates
 from odradek.storage.segment_recovery import (
     SegmentRecovery,
     learn_epoch,

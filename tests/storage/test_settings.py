@@ -5,8 +5,8 @@ import pytest
 from odradek.config.definition import Layer, SettingError, Update
 from odradek.config.documentation import as_markdown
 from odradek.protocol.records.compression import Codec
-from odradek.storage.append_rules import append_rules
-from odradek.storage.cleaner_settings import CleanerSettings
+from odradek.storage.admission.rules import append_rules
+from odradek.storage.cleaner.settings import CleanerSettings
 from odradek.storage.log_settings import LogSettings
 from odradek.storage.settings import TopicSettings
 

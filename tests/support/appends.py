@@ -1,9 +1,9 @@
 """Short ways to append to a topic with given settings."""
 
 from odradek.config.definition import Layer
-from odradek.storage.append_rules import AppendRules, append_rules
-from odradek.storage.offset_assignment import Admitted, admit
-from odradek.storage.producer_append import AppendOrigin
+from odradek.storage.admission.offset_assignment import Admitted, admit
+from odradek.storage.admission.rules import AppendRules, append_rules
+from odradek.storage.producers.append import AppendOrigin
 from odradek.storage.settings import TopicSettings
 
 NOW_MS = 1_700_000_000_000

@@ -7,11 +7,11 @@ from typing import Any
 from odradek.protocol.records.builder import BatchBuilder, BatchFields
 from odradek.protocol.records.record import Record
 from odradek.protocol.records.record_set import AnyBatch
-from odradek.storage.cleaner import Pace, clean
-from odradek.storage.cleaner_schedule import candidate
-from odradek.storage.cleaner_settings import CleanerSettings
-from odradek.storage.cleaner_swap import swap
-from odradek.storage.cleaner_task import CleaningPlan, CleaningTask, cleaning_task
+from odradek.storage.cleaner.compaction import Pace, clean
+from odradek.storage.cleaner.schedule import candidate
+from odradek.storage.cleaner.settings import CleanerSettings
+from odradek.storage.cleaner.swap import swap
+from odradek.storage.cleaner.task import CleaningPlan, CleaningTask, cleaning_task
 from odradek.storage.deletion import remove
 from odradek.storage.log import Log
 from odradek.storage.transaction_index import AbortedTransaction

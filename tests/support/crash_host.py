@@ -16,17 +16,17 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from odradek.protocol.types import TopicPartition, Uuid
-from odradek.storage.cleaner import clean
-from odradek.storage.cleaner_settings import CleanerSettings
-from odradek.storage.cleaner_swap import swap
-from odradek.storage.cleaner_task import cleaning_task
-from odradek.storage.disk_work import carry_out
-from odradek.storage.hosted_log import HostedLog
+from odradek.storage.cleaner.compaction import clean
+from odradek.storage.cleaner.settings import CleanerSettings
+from odradek.storage.cleaner.swap import swap
+from odradek.storage.cleaner.task import cleaning_task
 from odradek.storage.log import Log
-from odradek.storage.log_directories import LogDirectories
-from odradek.storage.log_directory import LogDirectory
-from odradek.storage.log_manager import LogManager
-from odradek.storage.producer_append import AppendOrigin
+from odradek.storage.manager.directories import LogDirectories
+from odradek.storage.manager.directory import LogDirectory
+from odradek.storage.manager.disk_work import carry_out
+from odradek.storage.manager.hosted_log import HostedLog
+from odradek.storage.manager.log_manager import LogManager
+from odradek.storage.producers.append import AppendOrigin
 from odradek.storage.settings import TopicSettings
 from odradek.storage.topic_table import TopicTable
 from tests.support.crash_steps import Ends, Kind, Listener, Outcome, SentBatch, Step

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from odradek.storage import dump
+from odradek.storage.dump import command
 from tests.support.recorded_segments import StoredBatch
 
 TYPE_NAMES = {
@@ -59,7 +59,7 @@ class Dumped:
 def printed(*arguments: str | Path) -> Printed:
     output, complaints = io.StringIO(), io.StringIO()
     with redirect_stdout(output), redirect_stderr(complaints):
-        exit_code = dump.main([str(argument) for argument in arguments])
+        exit_code = command.main([str(argument) for argument in arguments])
     return Printed(exit_code, output.getvalue(), complaints.getvalue())
 
 
@@ -69,7 +69,7 @@ def dumped(*arguments: str | Path) -> Dumped:
     assert told.complaints == ""
     facts = [json.loads(line) for line in told.output.splitlines()]
     is_damaged = any(fact["kind"] == "damage" for fact in facts)
-    assert told.exit_code == (dump.DAMAGED if is_damaged else dump.SOUND)
+    assert told.exit_code == (command.DAMAGED if is_damaged else command.SOUND)
     return Dumped(told.exit_code, facts)
 
 
@@ -84,7 +84,7 @@ def segment(directory: Path, base_offset: int, *batches: bytes) -> Path:
 def dumped_batches(path: Path) -> tuple[StoredBatch, ...]:
     """The batches of a sound .log file, in the terms of recorded_segments."""
     facts = dumped("--records", path)
-    assert facts.exit_code == dump.SOUND
+    assert facts.exit_code == command.SOUND
     markers = {
         record["position"]: {
             "marker": record["control"]["type"].upper(),

@@ -7,12 +7,12 @@ from types import SimpleNamespace
 from typing import Any
 
 from odradek.protocol.types import TopicPartition
-from odradek.storage.disk_work import DiskWork, carry_out
-from odradek.storage.hosted_log import HostedLog
-from odradek.storage.log_dir_loader import RunAll, one_after_the_other
-from odradek.storage.log_directories import LogDirectories
-from odradek.storage.log_directory import LogDirectory
-from odradek.storage.log_manager import LogManager
+from odradek.storage.manager.directories import LogDirectories
+from odradek.storage.manager.directory import LogDirectory
+from odradek.storage.manager.disk_work import DiskWork, carry_out
+from odradek.storage.manager.hosted_log import HostedLog
+from odradek.storage.manager.loading import RunAll, one_after_the_other
+from odradek.storage.manager.log_manager import LogManager
 from odradek.storage.settings import TopicSettings
 from odradek.storage.topic_table import TopicTable
 from tests.support.logs import NOW_MS, append, bytes_of, records_from

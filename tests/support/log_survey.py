@@ -10,7 +10,7 @@ from odradek.protocol.records.record import Record
 from odradek.protocol.records.record_set import AnyBatch, batches_of_any_magic
 from odradek.storage.log import Log
 from odradek.storage.log_lookup import first_at_or_after, of_largest_timestamp
-from odradek.storage.producer_append import AppendOrigin
+from odradek.storage.producers.append import AppendOrigin
 from tests.support.log_model import LogModel, ModelBatch
 from tests.support.logs import NOW_MS, bytes_of, records_batch
 

@@ -13,7 +13,7 @@ from odradek.protocol.types import TopicPartition
 from odradek.storage import files
 from odradek.storage.log import Log, Written
 from odradek.storage.log_loader import Findings, LogPlace, open_log, recover
-from odradek.storage.producer_append import AppendOrigin
+from odradek.storage.producers.append import AppendOrigin
 from odradek.storage.settings import TopicSettings
 
 PARTITION = TopicPartition("events", 0)

@@ -14,8 +14,8 @@ from odradek.protocol.records.batch import RecordBatch
 from odradek.protocol.records.control import EndTransactionMarker, marker_batch
 from odradek.protocol.records.record import Record
 from odradek.protocol.types import TopicPartition
-from odradek.storage.producer_append import CompletedTransaction
-from odradek.storage.producer_state import AppendOrigin, ProducerStates
+from odradek.storage.producers.append import CompletedTransaction
+from odradek.storage.producers.state import AppendOrigin, ProducerStates
 from odradek.storage.transaction_index import AbortedTransaction
 from tests.support.batches import batch_of
 

@@ -14,7 +14,7 @@ from odradek.protocol.errors import (
 )
 from odradek.protocol.records.batch import RecordBatch
 from odradek.protocol.records.control import marker_of
-from odradek.storage.producer_append import AppendedBatch, ProducerState
+from odradek.storage.producers.append import AppendedBatch, ProducerState
 
 SEQUENCES = 2**31
 

@@ -4,11 +4,11 @@ from odradek.config.definition import Layer
 from odradek.protocol.error_codes import ErrorCode
 from odradek.protocol.errors import KafkaError
 from odradek.protocol.records.batch import RecordBatch
-from odradek.storage.append_errors import InvalidRecords, InvalidTimestamps
-from odradek.storage.append_rules import append_rules
-from odradek.storage.batch_validation import check_request
-from odradek.storage.offset_assignment import admit
-from odradek.storage.producer_append import AppendOrigin
+from odradek.storage.admission.batch_validation import check_request
+from odradek.storage.admission.errors import InvalidRecords, InvalidTimestamps
+from odradek.storage.admission.offset_assignment import admit
+from odradek.storage.admission.rules import append_rules
+from odradek.storage.producers.append import AppendOrigin
 from odradek.storage.settings import TopicSettings
 from tests.support.produce_answers import ProduceAnswer
 

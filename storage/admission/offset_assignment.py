@@ -1,0 +1,118 @@
+"""What an append writes: batches that are acceptable and have their offsets and leader epoch.
+
+A leader gives both: it patches the 12 bytes of the header that are its own (and, where its clock
+counts, the timestamp and the checksum) in the memory that the records were received in.  A follower
+takes both as they are, if they continue its log.
+
+Nothing is changed in the log here.  A set that is refused may have been patched already: its
+memory is then worth nothing.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from odradek.protocol.records.batch import RecordBatch
+from odradek.protocol.records.record import NO_TIMESTAMP
+from odradek.protocol.records.record_set import AnyBatch, batches_of_any_magic
+from odradek.storage.admission.batch_validation import valid_batch
+from odradek.storage.admission.errors import OffsetsOutOfOrder, UnexpectedAppendOffset
+from odradek.storage.admission.rules import AppendRules
+from odradek.storage.producers.append import AppendOrigin
+
+NO_OFFSET = -1
+
+
+# Never changed, yet not frozen: that would take five times as long to make.
+@dataclass(slots=True, kw_only=True)
+class Admitted:
+    """Treat as immutable.  Without batches there is nothing to append, and no offset."""
+
+    buffers: list[memoryview]  # what is to be written, in order
+    batches: list[AnyBatch]  # the same, to be looked at
+    size_bytes: int
+    first_offset: int  # of an old wrapper, which does not tell its first, the last
+    last_offset: int
+    max_timestamp: int
+    offset_of_max_timestamp: int  # the last one of the batch that has it; -1 without timestamp
+    append_time_ms: int = NO_TIMESTAMP  # unless the broker's clock counts
+    converted_count: int = 0  # of the records that had to be rewritten
+
+
+def admit(
+    records: memoryview | bytearray,
+    rules: AppendRules,
+    *,
+    next_offset: int,
+    leader_epoch: int,
+    origin: AppendOrigin,
+    now_ms: int,
+) -> Admitted:
+    """As the leader; ``records``, which must be writable, are patched in place."""
+    batch = valid_batch(records, rules, origin=origin, now_ms=now_ms)
+    if batch is None:
+        return _nothing()
+    batch.set_base_offset(next_offset)
+    batch.set_partition_leader_epoch(leader_epoch)
+    last_offset = next_offset + batch.last_offset_delta
+    max_timestamp = batch.max_timestamp
+    return Admitted(
+        buffers=[batch.view],
+        batches=[batch],
+        size_bytes=batch.size_bytes,
+        first_offset=next_offset,
+        last_offset=last_offset,
+        max_timestamp=max_timestamp,
+        offset_of_max_timestamp=last_offset if max_timestamp > NO_TIMESTAMP else NO_OFFSET,
+        append_time_ms=now_ms if rules.is_append_time else NO_TIMESTAMP,
+        converted_count=0 if batch.buffer is records else batch.count,
+    )
+
+
+def admit_as_follower(records: memoryview | bytearray, *, next_offset: int) -> Admitted:
+    """As a follower whose log ends at ``next_offset``; what the leader took is taken."""
+    batches: list[AnyBatch] = []
+    last_offset, max_timestamp, offset_of_max_timestamp = NO_OFFSET, NO_TIMESTAMP, NO_OFFSET
+    whole_batches = batches_of_any_magic(records)
+    for batch in whole_batches:
+        if _known_first_offset(batch) <= last_offset or batch.last_offset <= last_offset:
+            raise OffsetsOutOfOrder(f"{batch} after offset {last_offset}")
+        batch.check_crc()
+        batches.append(batch)
+        last_offset = batch.last_offset
+        if batch.max_timestamp > max_timestamp:
+            max_timestamp, offset_of_max_timestamp = batch.max_timestamp, last_offset
+    if not batches:
+        return _nothing()
+    first_offset = _known_first_offset(batches[0])
+    if first_offset < next_offset:
+        raise UnexpectedAppendOffset(
+            first_offset=batches[0].base_offset, last_offset=last_offset, next_offset=next_offset
+        )
+    size_bytes = whole_batches.position
+    return Admitted(
+        buffers=[memoryview(records)[:size_bytes]],
+        batches=batches,
+        size_bytes=size_bytes,
+        first_offset=first_offset,
+        last_offset=last_offset,
+        max_timestamp=max_timestamp,
+        offset_of_max_timestamp=offset_of_max_timestamp,
+    )
+
+
+def _known_first_offset(batch: AnyBatch) -> int:
+    """A wrapper would have to be unpacked to tell its first offset; its last stands in."""
+    return batch.base_offset if isinstance(batch, RecordBatch) else batch.last_offset
+
+
+def _nothing() -> Admitted:
+    return Admitted(
+        buffers=[],
+        batches=[],
+        size_bytes=0,
+        first_offset=NO_OFFSET,
+        last_offset=NO_OFFSET,
+        max_timestamp=NO_TIMESTAMP,
+        offset_of_max_timestamp=NO_OFFSET,
+    )

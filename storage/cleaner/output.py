@@ -1,0 +1,89 @@
+"""The segment that compaction writes: a ``.cleaned`` file and its indexes, unseen until whole.
+
+Batches are collected and written many at a time, and indexed one by one.
+
+Invariant: when ``finish`` returns, all files of the segment survive a power cut, if their directory
+is synced; before, they are of no use to anyone.
+Owner: the worker process.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from odradek.protocol.errors import CorruptMessage, RecordListTooLarge
+from odradek.storage import files
+from odradek.storage.cleaner.retention import Kept
+from odradek.storage.log_segment import (
+    SEGMENT_BYTES_MAX,
+    Appended,
+    LogSegment,
+    SegmentShape,
+)
+from odradek.storage.paths import SEGMENT_CONTENTS, Content, Stage, file_path
+from odradek.storage.transaction_index import AbortedTransaction
+
+
+class CleanedSegment:
+    """A segment in the making."""
+
+    def __init__(
+        self, directory: Path, base_offset: int, shape: SegmentShape, *, buffer_bytes: int
+    ) -> None:
+        for content in SEGMENT_CONTENTS:
+            files.remove(file_path(directory, base_offset, content, Stage.CLEANED))
+        self._segment = LogSegment(directory, base_offset, shape, stage=Stage.CLEANED)
+        self._buffer_bytes = buffer_bytes
+        self._pending: list[files.Buffer] = []
+        self._pending_bytes = 0
+        self._written_bytes = 0
+        self.next_offset = base_offset
+        self.record_count = 0
+
+    @property
+    def size_bytes(self) -> int:
+        return self._written_bytes + self._pending_bytes
+
+    def add(self, kept: Kept) -> None:
+        """Batches come in the order of their offsets."""
+        buffer, last_offset, max_timestamp, count, _ = kept
+        if last_offset < self.next_offset:
+            raise CorruptMessage(f"{self._segment}: {last_offset} where {self.next_offset} is next")
+        if not self._segment.index.can_hold(last_offset):
+            raise CorruptMessage(f"{self._segment}: offset {last_offset} is too far from its base")
+        position, size = self.size_bytes, len(buffer)
+        if position + size > SEGMENT_BYTES_MAX:
+            raise RecordListTooLarge(f"{self._segment}: compaction has made it too large")
+        self._segment.note(position, Appended(size, last_offset, max_timestamp, last_offset))
+        self._pending.append(buffer)
+        self._pending_bytes += size
+        self.next_offset = last_offset + 1
+        self.record_count += count
+        if self._pending_bytes >= self._buffer_bytes:
+            self._write()
+
+    def note_aborted(self, aborted: AbortedTransaction) -> None:
+        """The marker that ends it is in this segment, and some of its data in the log."""
+        self._segment.transaction_index.append(aborted)
+
+    def finish(self, *, modified_ns: int) -> None:
+        """Retention goes by the time of modification where records have no timestamps."""
+        segment = self._segment
+        self._write()
+        for content in (Content.BATCHES, Content.OFFSET_INDEX, Content.TIME_INDEX):
+            # Without entries there would be no file, and the loader would miss it.
+            files.system.close(files.open_for_writing(segment.path(content)))
+        segment.recovered(size_bytes=self._written_bytes)
+        files.set_modified_ns(segment.path(Content.BATCHES), modified_ns)
+        segment.flush()
+        segment.abandon()
+
+    def remove(self) -> None:
+        """It came to nothing."""
+        self._segment.remove()
+
+    def _write(self) -> None:
+        if self._pending:
+            files.write_at(self._segment.file.descriptor, self._pending, self._written_bytes)
+            self._written_bytes += self._pending_bytes
+            self._pending, self._pending_bytes = [], 0

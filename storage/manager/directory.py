@@ -1,0 +1,156 @@
+"""One log directory: whose it is, whether it works, and what becomes of its logs if it does not.
+
+This is the one place where an OSError becomes an error of the protocol.  The first one takes the
+whole directory offline, as in Kafka: a disk that has failed once is not to be believed again, and
+a failed sync must not be retried.  Offline is for good: whatever is tried from then on is refused
+with KAFKA_STORAGE_ERROR and touches no file, until a restart.  Other directories go on.
+
+    open            make the directory, lock it, read whose it is
+    read_marker     was the last shutdown clean?
+    remove_marker   before the first log is opened: from then on it is not true
+    release         give the lock back
+
+Invariant: nothing of an offline directory is written any more.
+Owner: the event loop.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+from types import TracebackType
+
+from odradek.protocol.errors import KafkaStorageError
+from odradek.storage import clean_shutdown, files, meta_properties
+from odradek.storage.manager.lock import DirectoryLock
+from odradek.storage.meta_properties import MetaProperties
+
+
+class LogDirectoryOffline(KafkaStorageError):
+    """A log directory has failed: what is in it is out of reach until a restart."""
+
+    def __init__(self, path: Path, why: str) -> None:
+        super().__init__(f"{path} is offline: {why}")
+        self.path = path
+        self.why = why
+
+
+@dataclass(frozen=True, slots=True)
+class DirectorySpace:
+    """Of the file system that the directory is in; ``usable`` is what is left for this process."""
+
+    total_bytes: int
+    usable_bytes: int
+
+
+OnFailure = Callable[["LogDirectory"], None]
+
+
+class LogDirectory:
+    """A directory of partitions' directories, with its checkpoints."""
+
+    def __init__(self, path: Path, *, on_failure: OnFailure) -> None:
+        """``on_failure`` is called once, when the directory goes offline, before anybody else."""
+        self.path = Path(os.path.abspath(path))
+        self.meta: MetaProperties | None = None
+        self.failure: LogDirectoryOffline | None = None
+        self.was_clean = False
+        #: Whether work that must be the only one of its kind is under way: see disk_work.py.
+        self.is_busy = False
+        self._on_failure = on_failure
+        self._lock: DirectoryLock | None = None
+
+    @property
+    def is_online(self) -> bool:
+        return self.failure is None
+
+    def guard(self, what: str) -> Guard:
+        """``with directory.guard("opening"):`` an OSError inside takes the directory offline."""
+        return Guard(self, what)
+
+    def fail(self, failure: OSError, what: str) -> LogDirectoryOffline:
+        """Go offline, unless it is already; what to raise."""
+        if self.failure is None:
+            self.failure = LogDirectoryOffline(self.path, f"{what} failed: {failure}")
+            self.release()
+            self._on_failure(self)
+        return self.offline()
+
+    def offline(self) -> LogDirectoryOffline:
+        """A new exception every time, since each collects the path it was raised on."""
+        assert self.failure is not None, self
+        return LogDirectoryOffline(self.path, self.failure.why)
+
+    def open(self) -> None:
+        """DirectoryLocked or DirectoryRefused if it is not ours; OSError if it does not work."""
+        _make(self.path)
+        self._lock = DirectoryLock(self.path)
+        self.meta = meta_properties.read(self.path)
+
+    def claim(self, *, broker_id: int, cluster_id: str) -> None:
+        """Write down whose the directory is, where it does not say so yet."""
+        meta = self.meta or MetaProperties()
+        claimed = replace(meta, broker_id=broker_id, cluster_id=cluster_id)
+        if claimed != self.meta:
+            meta_properties.write(self.path, claimed)
+            self.meta = claimed
+
+    def read_marker(self) -> bool:
+        """Whether everything was closed cleanly."""
+        self.was_clean = clean_shutdown.read(self.path) is not None
+        return self.was_clean
+
+    def remove_marker(self) -> None:
+        """It is not true any more; gone for good when this returns."""
+        if self.was_clean:
+            clean_shutdown.remove(self.path)
+
+    def space(self) -> DirectorySpace:
+        found = os.statvfs(self.path)
+        return DirectorySpace(
+            total_bytes=found.f_blocks * found.f_frsize,
+            usable_bytes=found.f_bavail * found.f_frsize,
+        )
+
+    def release(self) -> None:
+        if self._lock is not None:
+            self._lock.release()
+            self._lock = None
+
+    def __repr__(self) -> str:
+        return f"LogDirectory({self.path}{'' if self.is_online else ', offline'})"
+
+
+class Guard:
+    """Refuses to begin if the directory is offline, and takes it offline if the disk fails."""
+
+    __slots__ = ("_directory", "_what")
+
+    def __init__(self, directory: LogDirectory, what: str) -> None:
+        self._directory = directory
+        self._what = what
+
+    def __enter__(self) -> None:
+        if self._directory.failure is not None:
+            raise self._directory.offline()
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        failure: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if isinstance(failure, OSError):
+            raise self._directory.fail(failure, self._what) from failure
+
+
+def _make(path: Path) -> None:
+    """With the directories above it, each durable before the next."""
+    missing = [path, *path.parents]
+    missing = missing[: next(at for at, each in enumerate(missing) if each.exists())]
+    for each in reversed(missing):
+        files.create_directory(each)
+    if not path.is_dir():
+        raise NotADirectoryError(f"{path} is not a directory")

@@ -1,0 +1,144 @@
+"""A log and the log directory it is in: the way by which everybody uses a log.
+
+    with hosted as log:
+        log.append_as_leader(...)
+
+Inside, an OSError takes the directory offline and comes out as KAFKA_STORAGE_ERROR; of a log whose
+directory is offline already, or that has been deleted, nothing is let in.  (The ``with`` takes 0.2
+us; only what touches the log's disk belongs inside.)
+
+A new log's name may be undone by a power cut until its directory is synced.  That is left to its
+first flush: before it, no record has been promised to survive one.
+
+Owner: the event loop.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from pathlib import Path
+from types import TracebackType
+
+from odradek.protocol.errors import UnknownTopicOrPartition
+from odradek.protocol.types import TopicPartition, Uuid
+from odradek.storage import files, partition_metadata
+from odradek.storage.flush_plan import FlushPlan
+from odradek.storage.log import Log
+from odradek.storage.manager.directory import LogDirectory
+from odradek.storage.manager.disk_work import DiskWork, Step
+
+
+class HostedLog:
+    """A log in its place."""
+
+    __slots__ = (
+        "directory",
+        "is_deleted",
+        "is_flushing",
+        "is_future",
+        "is_marked",
+        "is_mended",
+        "is_name_synced",
+        "log",
+        "topic_id",
+    )
+
+    def __init__(
+        self,
+        log: Log,
+        directory: LogDirectory,
+        *,
+        topic_id: Uuid | None = None,
+        is_future: bool = False,
+        is_name_synced: bool = True,
+    ) -> None:
+        self.log = log
+        self.directory = directory
+        self.topic_id = topic_id
+        self.is_future = is_future
+        self.is_name_synced = is_name_synced
+        self.is_flushing = False
+        #: Its files were not as they should have been, and what was changed is not synced.
+        self.is_mended = False
+        #: Whether a restart would give way to another log of the same name: see moving.py.
+        self.is_marked = False
+        self.is_deleted = False
+
+    @property
+    def partition(self) -> TopicPartition:
+        return self.log.partition
+
+    @property
+    def is_usable(self) -> bool:
+        return self.directory.failure is None and not self.is_deleted
+
+    def __enter__(self) -> Log:
+        if self.directory.failure is not None:
+            raise self.directory.offline()
+        if self.is_deleted:
+            raise UnknownTopicOrPartition(f"{self.log.directory} has been deleted")
+        return self.log
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        failure: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if kind is not None and isinstance(failure, OSError):
+            raise self.directory.fail(failure, f"using {self.partition}") from failure
+
+    @property
+    def has_flush_due_by_count(self) -> bool:
+        """Whether as many records wait to be synced as ``flush.messages`` allows at most."""
+        return self.log.unflushed_count >= self.log.settings.flush_messages
+
+    def plan_flush(self, *, now_ms: int, up_to: int | None = None) -> DiskWork | None:
+        """Sync what is in the log when the work begins; None if a flush is planned already."""
+        if self.is_flushing:
+            return None
+        self.is_flushing = True
+        plan: FlushPlan | None = None
+        is_new = False
+
+        def begin() -> Step:
+            nonlocal plan, is_new
+            # It may have been truncated since.
+            end = self.log.end_offset
+            plan = self.log.plan_flush(up_to=end if up_to is None else min(up_to, end))
+            is_new = not self.is_name_synced
+            return partial(_sync_new, plan) if is_new else plan.run
+
+        def is_pointless() -> bool:
+            has_moved = plan is not None and plan.directory != self.log.directory
+            return self.is_deleted or has_moved
+
+        def ended(is_done: bool) -> None:
+            self.is_flushing = False
+            if is_done and plan is not None:
+                self.is_name_synced |= is_new
+                self.log.flushed(plan, now_ms=now_ms)
+
+        return DiskWork(
+            self.directory,
+            f"syncing {self.partition}",
+            begin,
+            ended=ended,
+            is_pointless=is_pointless,
+        )
+
+    def __repr__(self) -> str:
+        return f"HostedLog({self.log}, {self.directory})"
+
+
+def _sync_new(plan: FlushPlan) -> None:
+    sync_names(plan.directory)
+    plan.run()
+
+
+def sync_names(log_directory: Path) -> None:
+    """The log's name survives a power cut, and what tells its topic.  Sleeps in the kernel."""
+    files.sync_directory(log_directory.parent)
+    metadata = log_directory / partition_metadata.FILE_NAME
+    if metadata.exists():
+        files.sync_path(metadata)

@@ -1,0 +1,330 @@
+"""All logs of a broker: opened, made, found, deleted, moved, closed.
+
+    directories   the log directories: log_directories.py
+    topics        the settings of topics: topic_table.py
+    logs          which log is where: registry.py
+    upkeep        what is due from time to time: upkeep.py
+    cleaner       who is compacted when: cleaner/schedule.py
+
+The caller has the clock and the threads.  What sleeps in the kernel comes back as DiskWork
+(disk_work.py), and the logs are used through HostedLog.  A directory that fails takes its logs with
+it, wherever the failure is noticed; the others go on.
+
+Before a log is deleted, replaced, or cut below its active segment, its compaction has to be paused.
+
+Owner: the event loop.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
+
+from odradek.protocol.errors import InconsistentTopicId, KafkaStorageError
+from odradek.protocol.types import TopicPartition, Uuid
+from odradek.storage import files, partition_metadata
+from odradek.storage.clean_shutdown import NO_BROKER_EPOCH
+from odradek.storage.cleaner.schedule import CleanerSchedule
+from odradek.storage.cleaner.states import IDLE, PAUSED
+from odradek.storage.log_loader import Findings, open_log
+from odradek.storage.log_truncation import truncate, truncate_fully
+from odradek.storage.manager.checkpoint_work import CheckpointWork
+from odradek.storage.manager.closing import close_directory, close_logs
+from odradek.storage.manager.directories import LogDirectories
+from odradek.storage.manager.directory import LogDirectory, LogDirectoryOffline
+from odradek.storage.manager.disk_work import DiskWork, carry_out
+from odradek.storage.manager.doomed_logs import DoomedLogs
+from odradek.storage.manager.hosted_log import HostedLog
+from odradek.storage.manager.loading import LogDirLoader, RunAll, one_after_the_other
+from odradek.storage.manager.moving import LogDirMove
+from odradek.storage.manager.registry import LogRegistry
+from odradek.storage.manager.upkeep import LogUpkeep
+from odradek.storage.paths import Purpose, new_directory_name
+from odradek.storage.settings import TopicSettings
+from odradek.storage.topic_table import TopicTable
+
+
+class LogManager:
+    """The logs in all log directories, which have been opened."""
+
+    def __init__(self, directories: LogDirectories, topics: TopicTable) -> None:
+        self.directories = directories
+        self.topics = topics
+        self.logs = LogRegistry()
+        self.cleaner = CleanerSchedule()
+        self.upkeep = LogUpkeep(self.logs, self.cleaner)
+        self._checkpoints = CheckpointWork(self.logs, self.cleaner)
+        self._doomed = DoomedLogs(self._checkpoints, self.upkeep.removals)
+        self._refused: dict[TopicPartition, KafkaStorageError] = {}
+        directories.on_failure = self._directory_failed
+
+    def load(self, *, now_ms: int, run_all: RunAll = one_after_the_other) -> None:
+        """Open every log there is; ``run_all`` gets what has to be recovered.
+
+        DuplicateLog if a partition has two and it is not known which is out of date.
+        """
+        loaded = LogDirLoader(self.directories, self.topics, now_ms=now_ms).load(run_all)
+        self._refused = loaded.refused
+        for hosted in loaded.logs:
+            self.logs.add(hosted)
+        for directory, checkpoints in loaded.checkpoints.items():
+            with suppress(LogDirectoryOffline), directory.guard("going through its checkpoints"):
+                # Lines of logs that are gone must not meet new logs of the same names.
+                self.cleaner.open(directory.path)
+                present = {hosted.partition for hosted in self.logs.in_directory(directory)}
+                self.cleaner.forget_others(directory.path, present)
+                self._checkpoints.add(checkpoints)
+                carry_out(self._checkpoints.work(directory))
+        for directory, path in loaded.to_remove:
+            self.upkeep.removals.add_log(directory, path, now_ms + self._delete_delay_ms)
+
+    @property
+    def _delete_delay_ms(self) -> int:
+        return self.topics.defaults.file_delete_delay_ms
+
+    # Finding and making
+
+    def find(self, partition: TopicPartition) -> HostedLog | None:
+        """KafkaStorageError if it is there and could not be opened."""
+        if partition in self._refused:
+            raise KafkaStorageError(str(self._refused[partition]))
+        return self.logs.current.get(partition)
+
+    def find_future(self, partition: TopicPartition) -> HostedLog | None:
+        return self.logs.future.get(partition)
+
+    def create(
+        self,
+        partition: TopicPartition,
+        *,
+        topic_id: Uuid | None = None,
+        directory: LogDirectory | None = None,
+        is_new: bool = True,
+        now_ms: int,
+    ) -> HostedLog:
+        """The partition's log, made if there is none: in ``directory`` or where the fewest are.
+
+        One that is not new should have been there: it may be in a directory that is offline.
+        """
+        hosted = self.find(partition)
+        if hosted is None:
+            if not is_new:
+                self._check_all_online(partition)
+            places = self.directories.online if directory is None else [directory]
+            return self._create(partition, Purpose.LOG, places, topic_id, now_ms)
+        with hosted as log:
+            if topic_id is not None and hosted.topic_id is None:
+                partition_metadata.write(log.directory, topic_id, is_synced=False)
+                hosted.topic_id, hosted.is_name_synced = topic_id, False
+        if topic_id is not None and topic_id != hosted.topic_id:
+            raise InconsistentTopicId(
+                f"{partition} is of the topic with id {hosted.topic_id}, not {topic_id}"
+            )
+        return hosted
+
+    def _create(
+        self,
+        partition: TopicPartition,
+        purpose: Purpose,
+        places: Sequence[LogDirectory],
+        topic_id: Uuid | None,
+        now_ms: int,
+    ) -> HostedLog:
+        failures = []
+        for directory in self.logs.emptiest_first(places):
+            try:
+                with directory.guard(f"creating {partition}"):
+                    path = self._new_path(directory, partition, purpose)
+                    hosted = self._made(path, directory, partition, topic_id, now_ms)
+                    hosted.is_future = purpose is Purpose.FUTURE
+                    self.logs.add(hosted)
+                    return hosted
+            except KafkaStorageError as failure:
+                failures.append(str(failure))
+        raise KafkaStorageError(f"{partition} could not be created: {'; '.join(failures)}")
+
+    def _new_path(
+        self, directory: LogDirectory, partition: TopicPartition, purpose: Purpose
+    ) -> Path:
+        if self._doomed.has(directory, partition):
+            raise KafkaStorageError(f"{partition} in {directory.path} is not deleted yet")
+        if self.logs.has(directory, partition):
+            raise KafkaStorageError(f"a copy of {partition} is on its way to {directory.path}")
+        path = directory.path / str(new_directory_name(partition, purpose))
+        if path.exists():
+            raise KafkaStorageError(f"{path} is in the way")
+        return path
+
+    def _made(
+        self,
+        path: Path,
+        directory: LogDirectory,
+        partition: TopicPartition,
+        topic_id: Uuid | None,
+        now_ms: int,
+    ) -> HostedLog:
+        files.system.mkdir(path)
+        if topic_id is not None:
+            partition_metadata.write(path, topic_id, is_synced=False)
+        log = open_log(self.topics.place(path, partition, now_ms=now_ms), Findings())
+        return HostedLog(log, directory, topic_id=topic_id, is_name_synced=False)
+
+    def configure(self, topic: str, settings: TopicSettings | None) -> None:
+        """The topic's settings have changed; None are those of topics that have none."""
+        self.topics.change(topic, settings)
+        self._configure_all()
+
+    def configure_defaults(self, defaults: TopicSettings) -> None:
+        """The settings of topics that have none of their own have changed."""
+        self.topics.defaults = defaults
+        self._configure_all()
+
+    def _configure_all(self) -> None:
+        for hosted in self.logs:
+            settings = self.topics[hosted.partition.topic]
+            if settings is not hosted.log.settings:
+                hosted.log.configure(settings)
+
+    # Cutting and deleting
+
+    def truncate(self, hosted: HostedLog, offset: int, *, now_ms: int) -> DiskWork:
+        """Cut the end of a log.  Nothing must be appended to it before the work is done.
+
+        Else a power cut could leave new records where old ones are known to be synced, or old
+        records behind new ones.
+        """
+        self._check_not_compacting(hosted, offset)
+        with hosted as log:
+            dropped = truncate(log, offset, now_ms=now_ms)
+            self.upkeep.remove_later(hosted, dropped, now_ms=now_ms)
+        return self._truncated(hosted)
+
+    def truncate_fully(
+        self, hosted: HostedLog, new_start: int, *, start_offset: int | None = None, now_ms: int
+    ) -> DiskWork:
+        """Begin the log anew.  Nothing must be appended to it before the work is done."""
+        self._check_not_compacting(hosted)
+        with hosted as log:
+            dropped = truncate_fully(log, new_start, start_offset=start_offset)
+            self.upkeep.remove_later(hosted, dropped, now_ms=now_ms)
+        return self._truncated(hosted)
+
+    def _truncated(self, hosted: HostedLog) -> DiskWork:
+        if not hosted.is_future:
+            self.cleaner.truncated(hosted.log)
+        with hosted as log:
+            cut = log.segments.active.file
+        return self._checkpoints.work(hosted.directory, first=lambda: files.sync(cut.descriptor))
+
+    def delete(self, partition: TopicPartition) -> bool:
+        """Take a partition's log out of use, and its copy; False if there is none.
+
+        ``deletions`` have to follow.
+        """
+        logs = [self.find(partition), self.find_future(partition)]
+        found = [hosted for hosted in logs if hosted is not None]
+        if not found:
+            self._check_all_online(partition)
+        for hosted in found:
+            with hosted:
+                self._check_not_compacting(hosted)
+        for hosted in found:
+            self.logs.remove(hosted)
+            self._doomed.doom(hosted)
+        self.cleaner.deleted(partition)
+        return bool(found)
+
+    def deletions(self, *, now_ms: int) -> list[DiskWork]:
+        """What remains to be done about logs that have been deleted."""
+        return self._doomed.works(delay_ms=self._delete_delay_ms, now_ms=now_ms)
+
+    # Moving to another directory
+
+    def create_future(
+        self, partition: TopicPartition, directory: LogDirectory, *, now_ms: int
+    ) -> HostedLog:
+        """A copy on the way, empty as yet, in another directory than the log's."""
+        current = self.logs.current[partition]
+        assert directory is not current.directory, current
+        with current:
+            return self._create(partition, Purpose.FUTURE, [directory], current.topic_id, now_ms)
+
+    def delete_future(self, partition: TopicPartition) -> None:
+        """Give up a copy on the way.  ``deletions`` have to follow."""
+        future = self.logs.future[partition]
+        with future:
+            self.logs.remove(future)
+            self._doomed.doom(future)
+
+    def prepare_move(self, partition: TopicPartition, *, now_ms: int) -> list[DiskWork]:
+        """The copy has caught up.  To be carried out in this order."""
+        return LogDirMove(partition, self.logs).prepare(now_ms=now_ms)
+
+    def finish_move(self, partition: TopicPartition) -> DiskWork | None:
+        """Go over to the copy; None if it has fallen behind, and has to be prepared again.
+
+        When the work is done, ``deletions`` have to follow.
+        """
+        move = LogDirMove(partition, self.logs)
+        with move.current:
+            self._check_not_compacting(move.current)
+            if not move.is_ready:
+                return None
+        work = move.swap(self._doomed)
+        source, target = move.current.directory, move.future.directory
+        self.cleaner.moved(partition, source=source.path, target=target.path)
+        return work
+
+    # Checkpoints and the end
+
+    def checkpoint(self, directory: LogDirectory) -> DiskWork:
+        """Write down recovery points, start offsets and high watermarks, where they changed."""
+        return self._checkpoints.work(directory)
+
+    def checkpoints(self) -> list[DiskWork]:
+        return [self.checkpoint(directory) for directory in self.directories.online]
+
+    def close(
+        self,
+        *,
+        now_ms: int,
+        run_all: RunAll = one_after_the_other,
+        broker_epoch: int = NO_BROKER_EPOCH,
+    ) -> None:
+        """All is synced, and the next start finds nothing to recover.
+
+        ``run_all`` gets what sleeps; its tasks cannot be pickled.
+        """
+        for work in self.deletions(now_ms=now_ms):
+            with suppress(LogDirectoryOffline):
+                carry_out(work)
+        close_logs(self.logs, run_all, now_ms=now_ms)
+        for directory in self.directories.online:
+            close_directory(
+                directory,
+                self._checkpoints,
+                is_clean=not self._doomed.are_in(directory),
+                broker_epoch=broker_epoch,
+            )
+        self.directories.release()
+
+    def abandon(self) -> None:
+        """Let go of everything as it is; the next start has to recover it."""
+        for hosted in self.logs:
+            hosted.log.abandon()
+        self.directories.release()
+
+    def _check_all_online(self, partition: TopicPartition) -> None:
+        if offline := self.directories.offline:
+            raise KafkaStorageError(f"{partition} may be in {offline[0].path}, which is offline")
+
+    def _check_not_compacting(self, hosted: HostedLog, offset: int = 0) -> None:
+        is_sealed = offset < hosted.log.segments.active.base_offset
+        state = self.cleaner.states[hosted.partition]
+        assert hosted.is_future or not is_sealed or state in (IDLE, PAUSED), (hosted, state)
+
+    def _directory_failed(self, directory: LogDirectory) -> None:
+        for hosted in self.logs.in_directory(directory):
+            hosted.log.abandon()
+        self.cleaner.close(directory.path)

@@ -1,0 +1,187 @@
+"""Compaction of whole logs: segments, memory, and what can go wrong."""
+
+import pickle
+
+import pytest
+
+from odradek.protocol.errors import CorruptMessage
+from odradek.storage import files
+from odradek.storage.cleaner.compaction import Cleaning, CleaningStopped, Pace, clean, discard
+from odradek.storage.paths import Content
+from tests.support.compaction import (
+    append_pairs,
+    base_offsets,
+    compact,
+    sealed,
+    stored_pairs,
+    task_of,
+    until_stopped,
+)
+from tests.support.logs import NOW_MS, opened
+
+
+@pytest.fixture
+def log(tmp_path):
+    return opened(tmp_path / "events-0", cleanup_policy=("compact",))
+
+
+def cleaned_files(log):
+    return [path.name for path in log.directory.iterdir() if path.name.endswith(".cleaned")]
+
+
+class TestSegments:
+    def fill(self, directory, *, rounds=8, **settings):
+        log = opened(directory, segment_bytes=300, cleanup_policy=("compact",), **settings)
+        for number in range(rounds):
+            append_pairs(log, (b"a", bytes(100)), (b"%d" % number, bytes(30)))
+        return sealed(log)
+
+    def test_neighbours_become_one_while_they_fit_into_a_segment(self, tmp_path):
+        log = self.fill(tmp_path / "events-0")
+        assert base_offsets(log) == [0, 2, 4, 6, 8, 10, 12, 14, 16]
+        compact(log, segment_bytes_max=640)
+        assert base_offsets(log) == [0, 6, 12, 16]
+
+    def test_a_segment_that_stays_as_it_is_is_not_replaced(self, tmp_path):
+        log = self.fill(tmp_path / "events-0")
+        first = compact(log, segment_bytes_max=1)
+        again = clean(task_of(log, checkpoint=first.end_offset, segment_bytes_max=1))
+        assert again.replacements == ()
+        assert cleaned_files(log) == []
+
+    def test_the_time_of_modification_is_that_of_the_last_segment(self, tmp_path):
+        log = self.fill(tmp_path / "events-0")
+        *_, last, _ = log.segments
+        files.set_modified_ns(last.path(Content.BATCHES), 10**18)
+        compact(log, segment_bytes_max=10**6)
+        assert log.segments.first.path(Content.BATCHES).stat().st_mtime_ns == 10**18
+
+    def test_an_index_that_is_full_is_left_as_it_is(self, tmp_path):
+        directory = tmp_path / "events-0"
+        self.fill(directory, index_interval_bytes=0).close(now_ms=NOW_MS)
+        log = opened(
+            directory, index_interval_bytes=0, segment_index_bytes=24, cleanup_policy=("compact",)
+        )
+        compact(log, segment_bytes_max=10**6, shape=log.shape)
+        first = log.segments.first
+        assert first.index.entries.count <= 3
+        assert first.time_index.last.timestamp == NOW_MS
+        assert sorted(stored_pairs(log)) == [1, 3, 5, 7, 9, 11, 13, 14, 15]
+
+    def test_what_was_read_and_written_is_counted(self, log):
+        append_pairs(log, (b"a", b"1"), (b"b", b"1"))
+        append_pairs(log, (b"a", b"2"))
+        size = log.size_bytes
+        statistics = compact(sealed(log)).statistics
+        assert (statistics.records_read, statistics.records_written) == (3, 2)
+        assert (statistics.map_records, statistics.map_bytes) == (3, size)
+        assert statistics.bytes_read == size
+        assert statistics.bytes_written == log.size_bytes
+
+
+class TestMemory:
+    def test_what_does_not_fit_the_map_is_left_for_the_next_time(self, log):
+        for number in range(4):
+            append_pairs(log, (b"%d" % number, b"1"))
+        append_pairs(log, (b"0", b"2"))
+        plan = compact(sealed(log), dedupe_buffer_bytes=2 * 156, dedupe_load_factor=1.0)
+        assert plan.end_offset == 2
+        assert list(stored_pairs(log)) == [0, 1, 2, 3, 4]
+        plan = compact(log, checkpoint=2, dedupe_buffer_bytes=3 * 156, dedupe_load_factor=1.0)
+        assert plan.end_offset == 5
+        assert list(stored_pairs(log)) == [1, 2, 3, 4]
+
+    def test_a_batch_with_more_keys_than_fit_is_taken_whole(self, log):
+        append_pairs(log, *((b"%d" % number, b"1") for number in range(100)))
+        append_pairs(log, (b"7", b"2"))
+        plan = compact(sealed(log), dedupe_buffer_bytes=1)
+        assert plan.end_offset == 100
+        assert plan.statistics.map_utilization == 100
+
+    def test_a_log_is_read_in_pieces_of_the_buffer_and_batches_as_large_as_they_are(self, log):
+        append_pairs(log, (b"a", bytes(100_000)))
+        append_pairs(log, (b"b", bytes(20)), (b"a", bytes(50_000)))
+        compact(sealed(log), io_buffer_bytes=0)
+        assert list(stored_pairs(log)) == [1, 2]
+
+
+class TestTroubles:
+    def fill(self, log):
+        for number in range(20):
+            append_pairs(log, (b"a", b"%d" % number), (b"b", bytes(100)))
+        return sealed(log)
+
+    @pytest.mark.parametrize("position", [30, 70, 2000])
+    def test_a_damaged_batch_stops_the_compaction_and_nothing_has_changed(self, log, position):
+        path = self.fill(log).segments.first.path(Content.BATCHES)
+        content = bytearray(path.read_bytes())
+        content[position] ^= 1
+        path.write_bytes(content)
+        before = {each.name: each.read_bytes() for each in log.directory.iterdir()}
+        with pytest.raises(CorruptMessage, match=path.name):
+            clean(task_of(log))
+        assert {each.name: each.read_bytes() for each in log.directory.iterdir()} == before
+
+    def test_a_damaged_transaction_index_stops_the_compaction(self, log):
+        self.fill(log).segments.first.path(Content.TRANSACTION_INDEX).write_bytes(b"x" * 33)
+        with pytest.raises(CorruptMessage, match="txnindex is damaged"):
+            clean(task_of(log))
+
+    def test_batches_in_the_wrong_order_stop_the_compaction(self, log):
+        first, second = append_pairs(log, (b"a", b"1")), append_pairs(log, (b"b", b"1"))
+        assert (first, second) == (0, 1)
+        path = sealed(log).segments.first.path(Content.BATCHES)
+        content = path.read_bytes()
+        half = len(content) // 2
+        path.write_bytes(content[half:] + content[:half])
+        with pytest.raises(CorruptMessage, match="0 where 2 is next"):
+            clean(task_of(log))
+        assert cleaned_files(log) == []
+
+    def test_a_segment_shorter_than_it_was_stops_the_compaction(self, log):
+        path = self.fill(log).segments.first.path(Content.BATCHES)
+        task = task_of(log)
+        path.write_bytes(path.read_bytes()[:-1])
+        with pytest.raises(CorruptMessage):
+            clean(task)
+
+    @pytest.mark.parametrize("after", [1, 15, 30])
+    def test_it_stops_when_asked_and_leaves_nothing_behind(self, log, after):
+        task = task_of(self.fill(log))
+        pace = Pace(should_stop=until_stopped(after), step_bytes=1)
+        with pytest.raises(CleaningStopped):
+            clean(task, pace)
+        assert cleaned_files(log) == []
+
+    def test_the_one_who_slows_it_down_is_told_of_all_bytes(self, log):
+        moved = []
+        task = task_of(self.fill(log))
+        statistics = clean(task, Pace(pause=moved.append, step_bytes=1)).statistics
+        expected = statistics.map_bytes + statistics.bytes_read + statistics.bytes_written
+        assert sum(moved) == expected
+
+    def test_what_an_earlier_compaction_left_behind_is_removed(self, log):
+        self.fill(log)
+        (log.directory / "00000000000000000000.log.cleaned").write_bytes(b"left behind")
+        (log.directory / "00000000000000000000.txnindex.cleaned").write_bytes(b"left behind")
+        compact(log)
+        assert stored_pairs(log) == {38: (b"a", b"19"), 39: (b"b", bytes(100))}
+        assert cleaned_files(log) == []
+
+    def test_a_plan_may_be_discarded(self, log):
+        clean(task_of(self.fill(log)))
+        assert cleaned_files(log)
+        discard(log.directory)
+        assert cleaned_files(log) == []
+
+    def test_tasks_and_plans_travel_to_another_process_and_back(self, log):
+        task = pickle.loads(pickle.dumps(task_of(self.fill(log))))
+        plan = clean(task)
+        assert pickle.loads(pickle.dumps(plan)) == plan
+
+
+def test_one_segment_after_the_other_needs_room_for_one_more(tmp_path):
+    log = TestSegments().fill(tmp_path / "events-0")
+    for replacement in Cleaning(task_of(log, segment_bytes_max=1)).replacements():
+        assert {name[:20] for name in cleaned_files(log)} == {f"{replacement.base_offset:020}"}
+        discard(log.directory)

@@ -1,0 +1,175 @@
+"""A log that is compacted while it is written to and read (S9)."""
+
+from random import Random
+
+import pytest
+
+from odradek.storage.cleaner.compaction import clean
+from odradek.storage.cleaner.swap import Swap
+from odradek.storage.deletion import remove
+from odradek.storage.log_lookup import first_at_or_after, of_largest_timestamp
+from tests.support.compaction import append_pairs, committed_records, stored_pairs, task_of
+from tests.support.logs import NOW_MS, batches_from, bytes_of, end_transaction, opened, recovered
+
+SETTINGS = {
+    "cleanup_policy": ("compact",),
+    "segment_bytes": 400,
+    "index_interval_bytes": 100,
+    "min_cleanable_dirty_ratio": 0.0,
+}
+
+
+class Writer:
+    """Writes keys at random, some in transactions, and remembers everything."""
+
+    def __init__(self, log, seed):
+        self.log = log
+        self.random = Random(seed)
+        self.pairs = {}
+        self.timestamps = {}
+        self.undecided = {}  # producer -> offsets of its open transaction
+        self.aborted = set()
+        self.sequences = {}
+
+    def step(self):
+        choice = self.random.random()
+        if choice < 0.6:
+            self.write()
+        elif choice < 0.85:
+            self.write(producer_id=self.random.randint(1, 2))
+        elif self.undecided:
+            self.decide(self.random.choice(sorted(self.undecided)))
+
+    def write(self, producer_id=None):
+        count = self.random.randint(1, 3)
+        pairs = [
+            (b"key %d" % self.random.randint(0, 5), self.random.choice([b"value", None, b"v" * 40]))
+            for _ in range(count)
+        ]
+        timestamp = NOW_MS + self.random.randint(-50, 50)
+        fields = {}
+        if producer_id is not None:
+            sequence = self.sequences.get(producer_id, 0)
+            self.sequences[producer_id] = sequence + count
+            fields = {"producer_id": producer_id, "producer_epoch": 0, "base_sequence": sequence}
+            fields["is_transactional"] = True
+        first = append_pairs(self.log, *pairs, timestamp=timestamp, **fields)
+        offsets = range(first, first + count)
+        self.pairs.update(zip(offsets, pairs, strict=True))
+        self.timestamps.update(dict.fromkeys(offsets, timestamp))
+        if producer_id is not None:
+            self.undecided.setdefault(producer_id, []).extend(offsets)
+
+    def decide(self, producer_id):
+        offsets = self.undecided.pop(producer_id)
+        commit = self.random.random() < 0.5
+        if not commit:
+            self.aborted.update(offsets)
+        end_transaction(self.log, producer_id=producer_id, commit=commit)
+
+    def decide_all(self):
+        for producer_id in sorted(self.undecided):
+            self.decide(producer_id)
+
+    @property
+    def latest(self):
+        """The last committed value of every key, tombstones included."""
+        committed = (
+            (offset, pair) for offset, pair in self.pairs.items() if offset not in self.aborted
+        )
+        return {key: value for _, (key, value) in sorted(committed)}
+
+
+def written(directory, seed):
+    log = opened(directory, **SETTINGS)
+    writer = Writer(log, seed)
+    for _ in range(60):
+        writer.step()
+    return log, writer
+
+
+def compact_while_writing(log, writer):
+    """Something is written before, between and after all steps of a compaction."""
+    task = task_of(log)
+    writer.step()
+    plan = clean(task)
+    for replacement in plan.replacements:
+        writer.step()
+        swap = Swap(log, replacement)
+        for step in (swap.stage, swap.publish, swap.finish):
+            step()
+            writer.step()
+        check_reads(log, writer)
+        remove(swap.settle())
+    assert plan.replacements
+
+
+def check_reads(log, writer):
+    """Offsets are unchanged, and nothing that is there is passed over."""
+    assert stored_pairs(log).items() <= writer.pairs.items()
+    batches = batches_from(log, log.start_offset)
+    for offset in range(log.start_offset, log.end_offset, 17):
+        expected = next((each.base_offset for each in batches if each.last_offset >= offset), None)
+        region = log.read(offset, max_bytes=1, up_to=log.end_offset)
+        assert (int.from_bytes(bytes_of(region)[:8]) if region else None) == expected
+
+
+@pytest.mark.parametrize("seed", range(6))
+class TestWhileWriting:
+    def test_s9_the_last_committed_value_of_every_key_is_read(self, tmp_path, seed):
+        log, writer = written(tmp_path / "events-0", seed)
+        compact_while_writing(log, writer)
+        writer.decide_all()
+        seen = {record.key: record.value for record in committed_records(log)}
+        assert seen == writer.latest
+
+    def test_s9_no_aborted_record_is_ever_read(self, tmp_path, seed):
+        log, writer = written(tmp_path / "events-0", seed)
+        for _ in range(2):
+            compact_while_writing(log, writer)
+            writer.decide_all()
+            assert not {record.offset for record in committed_records(log)} & writer.aborted
+            log.roll(now_ms=NOW_MS)
+
+    def test_s9_timestamps_lead_to_what_is_left(self, tmp_path, seed):
+        log, writer = written(tmp_path / "events-0", seed)
+        writer.decide_all()
+        compact_while_writing(log, writer)
+        times = {offset: writer.timestamps[offset] for offset in stored_pairs(log)}
+        markers = {
+            batch.base_offset: batch.max_timestamp
+            for batch in batches_from(log, 0)
+            if batch.is_control and batch.count
+        }
+        times |= markers
+        for asked in range(NOW_MS - 60, NOW_MS + 60, 7):
+            expected = min((each for each, time in times.items() if time >= asked), default=None)
+            found = first_at_or_after(log, asked)
+            assert (found and found.offset) == expected
+        largest = max(times.values())
+        expected = min(each for each, time in times.items() if time == largest)
+        assert of_largest_timestamp(log)[:2] == (expected, largest)
+
+    @pytest.mark.parametrize("is_clean", [True, False])
+    def test_s9_the_same_is_read_after_a_restart(self, tmp_path, seed, is_clean):
+        directory = tmp_path / "events-0"
+        log, writer = written(directory, seed)
+        compact_while_writing(log, writer)
+        before = facts(log)
+        if is_clean:
+            log.close(now_ms=NOW_MS)
+            log = opened(directory, **SETTINGS)
+        else:
+            log.abandon()
+            log = recovered(directory, **SETTINGS)
+        assert facts(log) == before
+
+
+def facts(log):
+    """Of producers only what a snapshot holds: batches before the last may be compacted away."""
+    producers = {
+        producer_id: (state.epoch, state.last_sequence, state.transaction_first_offset)
+        for producer_id, state in log.producers.states.items()
+    }
+    ends = (log.start_offset, log.last_stable_offset, log.end_offset)
+    return ends, producers, stored_pairs(log), committed_records(log)

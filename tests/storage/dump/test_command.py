@@ -1,0 +1,366 @@
+"""The command itself: what it takes, prints and returns, and that it only reads."""
+
+import errno
+import json
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from odradek.protocol.records.compression import Codec
+from odradek.protocol.records.record import Header, Record
+from odradek.storage import leader_epochs, meta_properties, offset_checkpoints
+from odradek.storage.dump import command, facts, reading
+from odradek.storage.dump.text import line
+from odradek.storage.meta_properties import MetaProperties
+from tests.support import logs
+from tests.support.batches import batch_of
+from tests.support.dumps import dumped, printed, segment
+from tests.support.recorded_directories import LEFT, RecordedDirectory
+from tests.support.recorded_segments import SEGMENTS
+
+NOON = 1_600_000_000_000
+
+#: What each kind of fact tells, beside its kind and file: programs rely on these names.
+VALUES = {
+    "file": {"content", "size_bytes", "base_offset"},
+    "batch": {
+        "position",
+        "size_bytes",
+        "magic",
+        "base_offset",
+        "last_offset",
+        "count",
+        "codec",
+        "timestamp_type",
+        "base_timestamp",
+        "max_timestamp",
+        "delete_horizon_ms",
+        "partition_leader_epoch",
+        "producer_id",
+        "producer_epoch",
+        "base_sequence",
+        "last_sequence",
+        "is_transactional",
+        "is_control",
+        "checksum",
+        "is_valid",
+    },
+    "record": {"position", "offset", "timestamp", "key", "value", "headers"},
+    "index_entry": {"slot", "offset", "log_position"},
+    "time_index_entry": {"slot", "timestamp", "offset"},
+    "aborted_transaction": {
+        "slot",
+        "version",
+        "producer_id",
+        "first_offset",
+        "last_offset",
+        "last_stable_offset",
+    },
+    "producer": {
+        "producer_id",
+        "producer_epoch",
+        "last_sequence",
+        "last_offset",
+        "offset_delta",
+        "last_timestamp",
+        "coordinator_epoch",
+        "transaction_first_offset",
+    },
+    "leader_epoch": {"epoch", "start_offset"},
+    "partition_offset": {"topic", "partition", "offset"},
+    "partition_metadata": {"topic_id"},
+    "meta_properties": {"properties"},
+    "clean_shutdown": {"broker_epoch"},
+    "line": {"line", "text"},
+    "room": {"position", "size_bytes"},
+    "note": {"position", "why"},
+    "damage": {"position", "line", "why"},
+}
+MORE_OF_RECORDS = {"control", "decoded"}
+
+
+@pytest.fixture
+def directory(tmp_path):
+    """A partition in a log directory, sound."""
+    meta_properties.write(tmp_path, MetaProperties(1, "c"))
+    partition = tmp_path / "events-0"
+    log = logs.opened(partition)
+    logs.append(log, b"a", b"b")
+    logs.append(log, b"c")
+    log.close(now_ms=logs.NOW_MS)
+    return partition
+
+
+def run(*arguments, **options):
+    command = [sys.executable, "-m", "odradek.storage.dump", *map(str, arguments)]
+    return subprocess.run(command, capture_output=True, text=True, timeout=60, **options)
+
+
+def test_it_is_a_command(directory):
+    ended = run("--records", directory)
+    assert ended.returncode == 0
+    assert ended.stderr == ""
+    assert (
+        ended.stdout.splitlines()[0]
+        == f"{directory}/leader-epoch-checkpoint: leader epochs, 8 bytes"
+    )
+    assert 'key null  value "c"' in ended.stdout
+
+
+def test_damage_goes_to_standard_error_and_into_the_exit_code(directory):
+    log = directory / f"{0:020}.log"
+    log.write_bytes(log.read_bytes()[:-1])
+    ended = run(directory)
+    assert ended.returncode == 1
+    assert re.fullmatch(
+        rf"damage: {log}, position \d+: a batch of \d+ bytes is cut short after \d+\n",
+        ended.stderr,
+    )
+    assert "damage: " not in ended.stdout
+
+
+def test_json_has_everything_on_standard_output(directory):
+    log = directory / f"{0:020}.log"
+    log.write_bytes(log.read_bytes()[:-1])
+    ended = run("--json", directory)
+    assert ended.returncode == 1
+    assert ended.stderr == ""
+    kinds = [json.loads(each)["kind"] for each in ended.stdout.splitlines()]
+    assert "damage" in kinds
+    assert "batch" in kinds
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        [],
+        ["--no-such-wish", "."],
+        ["--decode", "everything", "."],
+        ["--from-offset", "-1", "."],
+        ["--max-bytes", "many", "."],
+        ["no-such-file.log"],
+        [__file__],
+        [Path(__file__).parent],
+    ],
+)
+def test_a_command_that_makes_no_sense_is_refused(arguments, capsys):
+    with pytest.raises(SystemExit, match="2"):
+        command.main([str(argument) for argument in arguments])
+    told = capsys.readouterr()
+    assert told.err.startswith("usage: ")
+    assert told.out == ""
+
+
+def test_a_refusal_has_an_exit_code_of_its_own():
+    ended = run("no-such-file.log")
+    assert ended.returncode == 2
+    assert ended.stderr.endswith("error: no-such-file.log: No such file or directory\n")
+
+
+def test_a_reader_that_goes_away_is_no_failure(tmp_path):
+    batches = [batch_of(b"x" * 100, base_offset=offset) for offset in range(5_000)]
+    log = segment(tmp_path, 0, *batches)
+    dumping = subprocess.Popen(
+        [sys.executable, "-m", "odradek.storage.dump", log],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
+    with dumping:
+        dumping.stdout.readline()
+        dumping.stdout.close()
+        assert dumping.stderr.read() == b""
+    assert dumping.returncode == command.UNREAD
+
+
+def test_a_terminal_without_a_character_gets_its_number(tmp_path):
+    log = segment(tmp_path, 0, batch_of("\u20ac".encode()))
+    ended = run("--records", log, env={**os.environ, "PYTHONIOENCODING": "ascii"})
+    assert ended.returncode == 0
+    assert '"\\u20ac"' in ended.stdout
+
+
+def test_quiet_prints_nothing_but_damage(directory):
+    assert printed("--quiet", "--records", directory).output == ""
+    log = directory / f"{0:020}.log"
+    log.write_bytes(log.read_bytes()[:-1])
+    told = printed("--quiet", directory)
+    assert (told.output, told.exit_code) == ("", 1)
+    assert [fact["kind"] for fact in dumped("--quiet", directory).facts] == ["damage"]
+
+
+def test_a_log_directory_is_dumped_with_all_its_partitions(tmp_path):
+    RecordedDirectory.unpack("transactions-stopped", tmp_path)
+    left = tmp_path / LEFT
+    files = {Path(fact["file"]) for fact in dumped(left).facts}
+    expected = {path for path in left.rglob("*") if path.is_file() and path.name != ".lock"}
+    assert files == expected
+
+
+def test_files_are_dumped_in_the_order_of_offsets(tmp_path):
+    for offset in (100, 5, 20):
+        segment(tmp_path, offset, batch_of(b"x", base_offset=offset))
+        (tmp_path / f"{offset:020}.index").write_bytes(b"")
+    names = [Path(fact["file"]).name for fact in dumped(tmp_path).facts if fact["kind"] == "file"]
+    assert names == [
+        f"{offset:020}{ending}" for offset in (5, 20, 100) for ending in (".log", ".index")
+    ]
+
+
+def test_files_that_are_not_ours_are_left_alone(directory):
+    (directory / "notes.txt").write_text("?")
+    (directory / f"{0:020}.log.bak").write_text("?")
+    (directory / "leader-epoch-checkpoint.tmp").write_text("?")
+    (directory / "00000000000000000000-0000000001.checkpoint").write_text("?")
+    assert dumped("--verify", directory).exit_code == 0
+
+
+def test_an_empty_partition_is_in_order(tmp_path):
+    (tmp_path / "events-0").mkdir()
+    assert dumped(tmp_path / "events-0").facts == []
+
+
+def test_nothing_is_changed(tmp_path):
+    RecordedDirectory.unpack("codecs-killed", tmp_path)
+    left = tmp_path / LEFT
+    before = state_of(left)
+    for path in (left, *left.rglob("*")):
+        path.chmod(0o555 if path.is_dir() else 0o444)
+    dumped("--verify", "--records", left)
+    for path in (left, *left.rglob("*")):
+        path.chmod(0o755 if path.is_dir() else 0o644)
+    assert state_of(left) == before
+
+
+def state_of(directory):
+    return {
+        path: (path.stat().st_mtime_ns, path.stat().st_size, path.stat().st_blocks)
+        for path in (directory, *directory.rglob("*"))
+    }
+
+
+def test_a_file_that_cannot_be_read_is_damage(directory):
+    log = directory / f"{0:020}.log"
+    log.unlink()
+    log.mkdir()
+    facts = dumped(directory)
+    assert [(name, why) for name, _, why in facts.damages] == [(log.name, "is no regular file")]
+
+
+def test_a_file_that_has_gone_meanwhile_is_no_damage(directory):
+    log = directory / f"{0:020}.log"
+    log.unlink()
+    log.symlink_to("gone")
+    facts = dumped(directory)
+    assert facts.exit_code == 0
+    assert facts.of_kind("note")[0]["why"] == f"{log} is gone"
+
+
+def test_a_path_may_be_given_from_inside_the_directory(tmp_path, monkeypatch):
+    log = segment(tmp_path / "__consumer_offsets-0", 0, batch_of(Record(0, 0, b"\0\2\0\1g", None)))
+    monkeypatch.chdir(log.parent)
+    assert "GroupMetadataKey v2" in printed("--records", log.name).output
+
+
+def test_the_names_that_json_has_are_those_that_are_promised(tmp_path):
+    facts = [*of_every_kind(tmp_path)]
+    assert {fact["kind"] for fact in facts} == set(VALUES)
+    for fact in facts:
+        names = fact.keys() - {"kind", "file"}
+        if fact["kind"] == "record":
+            names -= MORE_OF_RECORDS
+        assert names == VALUES[fact["kind"]], fact
+
+
+def test_every_kind_of_fact_has_its_line_and_its_place_in_the_docstring(tmp_path):
+    for fact in of_every_kind(tmp_path):
+        told = line(facts.Fact(fact["kind"], fact))
+        assert "\n" not in told
+        assert re.search(rf"^    .*\b{fact['kind']}\b", facts.__doc__, re.MULTILINE)
+
+
+def of_every_kind(tmp_path):
+    RecordedDirectory.unpack("transactions-stopped", tmp_path)
+    left = tmp_path / LEFT
+    mixed = left / "mixed-0"
+    damaged = mixed / leader_epochs.FILE_NAME
+    yield from dumped("--records", left).facts
+    damaged.write_text("0\nx\n")
+    offset_checkpoints.CLEANER_OFFSETS.write(left, {logs.PARTITION: 4})
+    with max(mixed.glob("*.index")).open("ab") as index:
+        index.write(bytes(80))
+    yield from dumped("--max-bytes", "500", left).facts
+
+
+def test_text_is_one_line_for_a_batch_and_indented_ones_for_records(tmp_path):
+    first = batch_of(
+        Record(0, NOON, b"k", None, (Header("h", b"\xff"), Header("n", None))),
+        Record(1, NOON + 7, None, b'"quoted"'),
+        codec=Codec.GZIP,
+        partition_leader_epoch=3,
+        producer_id=9,
+        producer_epoch=1,
+        base_sequence=4,
+        is_transactional=True,
+    )
+    second = bytearray(batch_of(b"v", base_offset=2))
+    second[-1] ^= 1
+    log = segment(tmp_path, 0, first, second)
+    told = printed("--records", log)
+    checksums = [int.from_bytes(batch[17:21]) for batch in (first, second)]
+    assert told.output.splitlines() == [
+        f"{log}: batches of offset 0, {len(first) + len(second)} bytes",
+        f"  0: offsets 0 to 1, 2 records, {len(first)} bytes, gzip, "
+        "created until 2020-09-13T12:26:40.007Z, leader epoch 3, producer 9 epoch 1 "
+        f"sequences 4 to 5, transactional, checksum {checksums[0]:08x}",
+        '    0  2020-09-13T12:26:40.000Z  key "k"  value null  header "h" 0xff  header "n" null',
+        '    1  2020-09-13T12:26:40.007Z  key null  value "\\"quoted\\""',
+        f"  {len(first)}: offset 2, 1 record, {len(second)} bytes, "
+        f"created until 1970-01-01T00:00:00.000Z, checksum {checksums[1]:08x} WRONG",
+    ]
+
+
+@pytest.mark.parametrize("timestamp", [2**63 - 1, 10**17])
+def test_times_without_a_date_are_told_as_numbers(tmp_path, timestamp):
+    log = segment(tmp_path, 0, batch_of(Record(0, timestamp, None, None)))
+    assert f"    0  {timestamp}  key" in printed("--records", log).output
+
+
+def test_a_delete_horizon_is_told(tmp_path):
+    log = segment(tmp_path, 0, batch_of(Record(0, NOON, b"k", None), delete_horizon_ms=NOON + 1))
+    assert "delete horizon 2020-09-13T12:26:40.001Z" in printed(log).output
+    assert dumped(log).of_kind("batch")[0]["delete_horizon_ms"] == NOON + 1
+
+
+def test_old_formats_name_their_magic():
+    told = printed("--records", SEGMENTS / "java-magic-0-gzip.log").output
+    assert "  0: offsets up to 4, 203 bytes, magic 0, gzip, checksum 8c8304c7\n" in told
+    assert '    3  key "key"  value "value"\n' in told
+
+
+def test_help_fits_a_terminal(capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
+    with pytest.raises(SystemExit, match="0"):
+        command.main(["--help"])
+    assert max(map(len, capsys.readouterr().out.splitlines())) <= 80
+
+
+def test_a_pipe_is_not_waited_for(tmp_path):
+    pipe = tmp_path / "leader-epoch-checkpoint"
+    os.mkfifo(pipe)
+    with pytest.raises(SystemExit, match="2"):
+        command.main([str(pipe)])
+    assert dumped(tmp_path).damages == [(pipe.name, None, "is no regular file")]
+
+
+def test_a_disk_that_fails_is_told(directory, monkeypatch):
+    def fail(descriptor, length, position):
+        raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+    monkeypatch.setattr(reading.files.system, "pread", fail, raising=False)
+    assert {why for _, _, why in dumped(directory).damages} == {
+        "cannot be read: Input/output error"
+    }

@@ -1,0 +1,120 @@
+"""Work for the disk, before, while and after it runs."""
+
+import errno
+
+import pytest
+
+from odradek.storage.manager.directory import LogDirectory, LogDirectoryOffline
+from odradek.storage.manager.disk_work import DiskWork, carry_out
+
+
+@pytest.fixture
+def directory(tmp_path):
+    return LogDirectory(tmp_path, on_failure=lambda directory: None)
+
+
+class Story:
+    """What happened to a piece of work."""
+
+    def __init__(self, directory, *, failure=None, is_exclusive=False):
+        self.events = []
+        self.is_pointless = False
+        self._failure = failure
+        self.work = DiskWork(
+            directory,
+            "telling a story",
+            self._begin,
+            ended=self.events.append,
+            is_pointless=lambda: self.is_pointless,
+            is_exclusive=is_exclusive,
+        )
+
+    def _begin(self):
+        self.events.append("begun")
+        return self._run
+
+    def _run(self):
+        self.events.append("run")
+        if self._failure is not None:
+            raise self._failure
+
+
+def test_work_begins_runs_and_is_done(directory):
+    story = Story(directory)
+    carry_out(story.work)
+    assert story.events == ["begun", "run", True]
+
+
+def test_work_that_fails_takes_its_directory_offline_and_is_not_done(directory):
+    story = Story(directory, failure=OSError(errno.EIO, "broken"))
+    with pytest.raises(LogDirectoryOffline, match="telling a story failed"):
+        carry_out(story.work)
+    assert story.events == ["begun", "run"]
+    assert not directory.is_online
+
+
+def test_work_that_cannot_begin_takes_its_directory_offline(directory):
+    def begin():
+        raise OSError(errno.EMFILE, "too many files")
+
+    with pytest.raises(LogDirectoryOffline):
+        carry_out(DiskWork(directory, "opening", begin))
+    assert not directory.is_online
+
+
+def test_work_in_an_offline_directory_does_not_begin(directory):
+    directory.fail(OSError(errno.EIO, "broken"), "something else")
+    story = Story(directory)
+    with pytest.raises(LogDirectoryOffline, match="something else failed"):
+        carry_out(story.work)
+    assert story.events == []
+
+
+def test_work_that_became_pointless_before_it_began_is_not_run(directory):
+    story = Story(directory)
+    story.is_pointless = True
+    carry_out(story.work)
+    assert story.events == [False]
+
+
+def test_the_failure_of_work_that_became_pointless_means_nothing(directory):
+    story = Story(directory, failure=FileNotFoundError(errno.ENOENT, "it has been deleted"))
+    with story.work:
+        story.is_pointless = True
+        story.work.run()
+    assert story.events == ["begun", "run", False]
+    assert directory.is_online
+
+
+def test_work_that_was_pointless_by_the_time_it_was_run_is_not_done(directory):
+    story = Story(directory)
+    with story.work:
+        story.work.run()
+        story.is_pointless = True
+    assert story.events == ["begun", "run", False]
+
+
+def test_a_bug_is_not_the_disks_failure(directory):
+    story = Story(directory, failure=AssertionError("a bug"))
+    with pytest.raises(AssertionError, match="a bug"):
+        carry_out(story.work)
+    assert story.events == ["begun", "run", False]
+    assert directory.is_online
+
+
+def test_exclusive_work_is_the_only_one_of_its_directory(directory):
+    first = Story(directory, is_exclusive=True).work
+    second = Story(directory, is_exclusive=True).work
+    with first:
+        with pytest.raises(AssertionError, match="beside other work"):
+            carry_out(second)
+        carry_out(Story(directory).work)
+    carry_out(second)
+
+
+def test_failed_exclusive_work_does_not_stand_in_the_way_of_other_directories(directory, tmp_path):
+    broken = Story(directory, failure=OSError(errno.EIO, "broken"), is_exclusive=True)
+    with pytest.raises(LogDirectoryOffline):
+        carry_out(broken.work)
+    other = LogDirectory(tmp_path, on_failure=lambda directory: None)
+    carry_out(Story(other, is_exclusive=True).work)

@@ -1,0 +1,159 @@
+"""Nobody begins a transaction that the coordinator does not know (KIP-890)."""
+
+import pytest
+
+from odradek.protocol.errors import (
+    InvalidProducerEpoch,
+    InvalidTxnState,
+    OutOfOrderSequenceNumber,
+)
+from odradek.storage.producers.state import AppendOrigin
+from tests.support.producer_log import NOON, ProducerLog, batch_by, marker_by
+
+
+@pytest.fixture
+def log(tmp_path):
+    return ProducerLog(tmp_path, transaction_partition_verification_enable=True)
+
+
+def begin(log, *, epoch=0, sequence=0, now_ms=NOON):
+    return log.states.start_verification(7, epoch=epoch, sequence=sequence, now_ms=now_ms)
+
+
+def transactional(**fields):
+    return batch_by(transactional=True, **fields)
+
+
+@pytest.mark.parametrize("origin", [AppendOrigin.CLIENT, AppendOrigin.COORDINATOR])
+def test_a_transaction_is_not_begun_without_a_guard(log, origin):
+    with pytest.raises(InvalidTxnState, match="not known to be open"):
+        log.send(transactional(), origin)
+
+
+def test_with_the_producers_guard_it_is_begun(log):
+    log.send(transactional(), guard=begin(log))
+    assert log.states.has_open_transaction(7)
+
+
+def test_an_open_transaction_goes_on_without_a_guard(log):
+    log.send(transactional(), guard=begin(log))
+    assert begin(log, sequence=1) is None
+    log.send(transactional(sequence=1))
+
+
+def test_a_guard_serves_one_transaction_only(log):
+    guard = begin(log)
+    log.send(transactional(), guard=guard)
+    log.end_transaction(marker_by())
+    with pytest.raises(InvalidTxnState):
+        log.send(transactional(sequence=1), guard=guard)
+
+
+def test_a_marker_that_comes_first_takes_the_guard_away(log):
+    guard = begin(log)
+    log.end_transaction(marker_by(is_commit=False))
+    with pytest.raises(InvalidTxnState):
+        log.send(transactional(), guard=guard)
+
+
+def test_the_guard_of_the_next_transaction_is_another(log):
+    stale = begin(log)
+    log.end_transaction(marker_by(is_commit=False))
+    assert begin(log) is not stale
+    with pytest.raises(InvalidTxnState):
+        log.send(transactional(), guard=stale)
+
+
+def test_asking_again_yields_the_same_guard(log):
+    assert begin(log) is begin(log, sequence=5)
+
+
+def test_a_refused_batch_leaves_the_guard_where_it_is(log):
+    log.send(batch_by())
+    guard = begin(log, sequence=1)
+    with pytest.raises(OutOfOrderSequenceNumber):
+        log.send(transactional(sequence=2), guard=guard)
+    log.send(transactional(sequence=1), guard=guard)
+
+
+def test_other_producers_need_their_own(log):
+    guard = begin(log)
+    with pytest.raises(InvalidTxnState):
+        log.send(transactional(producer_id=8), guard=guard)
+
+
+def test_batches_outside_transactions_need_none(log):
+    log.send(batch_by())
+    assert log.end_offset == 1
+
+
+def test_markers_need_none(log):
+    log.end_transaction(marker_by())
+    assert log.end_offset == 1
+
+
+def test_replicas_need_none(log):
+    log.replicate(transactional())
+    assert log.end_offset == 1
+
+
+def test_the_check_can_be_switched_off_while_in_use(log):
+    log.settings.transaction_partition_verification_enable = False
+    log.send(transactional())
+    assert log.end_offset == 1
+
+
+def test_a_retry_is_recognised_without_a_guard(log):
+    log.send(transactional(), guard=begin(log))
+    log.end_transaction(marker_by())
+    assert log.send(transactional()).is_duplicate
+
+
+class TestSequencesThatWait:
+    def test_a_higher_one_does_not_overtake_the_lowest_that_asked(self, log):
+        begin(log, sequence=5)
+        guard = begin(log, sequence=8)
+        with pytest.raises(OutOfOrderSequenceNumber, match="5 waits to be let in"):
+            log.send(transactional(sequence=8), guard=guard)
+        log.send(transactional(sequence=5), guard=guard)
+
+    def test_a_lower_one_that_asks_later_becomes_the_lowest(self, log):
+        begin(log, sequence=8)
+        guard = begin(log, sequence=5)
+        with pytest.raises(OutOfOrderSequenceNumber):
+            log.send(transactional(sequence=8), guard=guard)
+
+    def test_a_new_epoch_counts_anew(self, log):
+        begin(log, sequence=0)
+        guard = begin(log, epoch=1, sequence=3)
+        log.send(transactional(epoch=1, sequence=3), guard=guard)
+
+    def test_an_old_epoch_does_not_count(self, log):
+        begin(log, epoch=1, sequence=3)
+        guard = begin(log, epoch=0, sequence=0)
+        log.send(transactional(epoch=1, sequence=3), guard=guard)
+
+    def test_batches_outside_transactions_wait_too(self, log):
+        log.send(batch_by())
+        begin(log, sequence=0)
+        with pytest.raises(OutOfOrderSequenceNumber, match="0 waits to be let in"):
+            log.send(batch_by(sequence=1))
+
+    def test_a_fenced_producer_is_told_so_first(self, log):
+        log.end_transaction(marker_by(epoch=1))
+        guard = begin(log, epoch=0, sequence=0)
+        with pytest.raises(InvalidProducerEpoch):
+            log.send(transactional(epoch=0, sequence=9), guard=guard)
+
+
+class TestExpiry:
+    def test_a_guard_that_nobody_came_back_for_expires(self, log):
+        guard = begin(log, now_ms=NOON)
+        log.states.expire(NOON + log.settings.producer_id_expiration_ms)
+        with pytest.raises(InvalidTxnState):
+            log.send(transactional(), guard=guard)
+
+    def test_a_younger_one_does_not(self, log):
+        guard = begin(log, now_ms=NOON + 1)
+        log.states.expire(NOON + log.settings.producer_id_expiration_ms)
+        log.send(transactional(), guard=guard)

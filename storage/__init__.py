@@ -7,6 +7,7 @@ A log:
     log.py                 one partition's log: append, read, roll; its ends and its stable part
     segment_list.py        its segments, in order
     log_segment.py         one .log file and its indexes
+    additions.py           what is added to a segment
     log_lookup.py          which offset belongs to a timestamp
     rolling.py             when another segment begins
     retention.py           which segments have outlived their time, size or log start

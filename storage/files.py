@@ -90,10 +90,10 @@ def write_at(descriptor: int, buffers: Sequence[Buffer], position: int) -> int:
 
     After a failure any part of them may be in the file: the caller does not move its end.
     """
+    count = len(buffers)
     # One buffer is the usual case, and 0.6 us cheaper to measure so.
-    length = len(buffers[0]) if len(buffers) == 1 else sum(map(len, buffers))
-    is_one_write = len(buffers) <= BUFFERS_PER_WRITE
-    written = system.pwritev(descriptor, buffers, position) if is_one_write else 0
+    length = len(buffers[0]) if count == 1 else sum(map(len, buffers))
+    written = system.pwritev(descriptor, buffers, position) if count <= BUFFERS_PER_WRITE else 0
     if written != length:
         _write_rest(descriptor, buffers, position, written)
     return length

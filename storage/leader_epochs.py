@@ -64,6 +64,7 @@ class LeaderEpochs:
         self._entries: tuple[EpochStart, ...] = ()
         self._written: tuple[EpochStart, ...] | None = None
         self.latest_epoch = NO_EPOCH
+        self.latest_start = 0
         self._become(tuple(entries))
 
     @classmethod
@@ -165,6 +166,7 @@ class LeaderEpochs:
     def _become(self, entries: tuple[EpochStart, ...]) -> None:
         self._entries = entries
         self.latest_epoch = entries[-1].epoch if entries else NO_EPOCH
+        self.latest_start = entries[-1].start_offset if entries else 0
 
 
 def read(path: Path) -> list[EpochStart]:

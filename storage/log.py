@@ -37,7 +37,7 @@ from odradek.storage.admission.rules import append_rules
 from odradek.storage.deletion import remove
 from odradek.storage.flush_plan import FlushPlan
 from odradek.storage.leader_epochs import LeaderEpochs
-from odradek.storage.log_segment import Appended, LogSegment, SegmentShape
+from odradek.storage.log_segment import LogSegment, SegmentShape
 from odradek.storage.log_truncation import truncate_fully
 from odradek.storage.producers.append import AppendOrigin
 from odradek.storage.producers.state import ProducerStates
@@ -62,9 +62,10 @@ class LogParts:
     recovery_point: int
 
 
-@dataclass(slots=True, kw_only=True)
+# Never changed, yet not frozen: that would take five times as long to make, for every append.
+@dataclass(slots=True)
 class Written:
-    """What became of an append.  Without records, the offsets are -1."""
+    """What became of an append; treat as immutable.  Without records, the offsets are -1."""
 
     first_offset: int
     last_offset: int
@@ -176,15 +177,7 @@ class Log:
             )
         self._note_epochs(admitted)
         segment = self._segment_for(admitted, now_ms)
-        segment.append(
-            admitted.buffers,
-            Appended(
-                admitted.size_bytes,
-                admitted.last_offset,
-                admitted.max_timestamp,
-                admitted.offset_of_max_timestamp,
-            ),
-        )
+        segment.append(admitted.buffers, admitted)
         self.end_offset = admitted.last_offset + 1
         self.producers.apply(decision)
         for transaction in decision.completed:
@@ -197,11 +190,12 @@ class Log:
             self.producers.complete(transaction)
         self.producers.advance(self.end_offset)
         return Written(
-            first_offset=admitted.first_offset,
-            last_offset=admitted.last_offset,
-            append_time_ms=admitted.append_time_ms,
-            converted_count=admitted.converted_count,
-            size_bytes=admitted.size_bytes,
+            admitted.first_offset,
+            admitted.last_offset,
+            admitted.append_time_ms,
+            False,
+            admitted.converted_count,
+            admitted.size_bytes,
         )
 
     def _note_epochs(self, admitted: Admitted) -> None:

@@ -29,14 +29,14 @@ from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple
 
 from odradek.protocol.errors import CorruptMessage
 from odradek.protocol.file_region import FileRegion
 from odradek.protocol.records.record_set import AnyBatch
 from odradek.storage import batch_scan, files
-from odradek.storage.batch_scan import BatchPlace
-from odradek.storage.offset_index import OffsetIndex, OffsetPosition
+from odradek.storage.additions import Addition, addition_of
+from odradek.storage.batch_scan import HEADERS_READ_BYTES, BatchPlace, place_at
+from odradek.storage.offset_index import RELATIVE_OFFSET_MAX, OffsetIndex, OffsetPosition
 from odradek.storage.open_file import OpenFile
 from odradek.storage.paths import SEGMENT_CONTENTS, Content, Stage, file_path
 from odradek.storage.time_index import TimeIndex, TimestampOffset
@@ -53,16 +53,6 @@ class SegmentShape:
     index_interval_bytes: int = 4096
     index_bytes_max: int = 10 * 1024 * 1024
     preallocated_bytes: int = 0  # 0: grows as it is written
-
-
-# Not a dataclass: a frozen one would take 1 us to make, for every append.
-class Appended(NamedTuple):
-    """What an append adds to a segment, besides its bytes."""
-
-    size_bytes: int
-    last_offset: int
-    max_timestamp: int
-    offset_of_max_timestamp: int
 
 
 class LogSegment:
@@ -89,6 +79,8 @@ class LogSegment:
             self.path(Content.TIME_INDEX), base_offset=base_offset, bytes_max=index_bytes
         )
         self.transaction_index = TransactionIndex(self.path(Content.TRANSACTION_INDEX))
+        self.offset_max = base_offset + RELATIVE_OFFSET_MAX
+        self.is_index_full = self.index.is_full or self.time_index.is_full
         self._bytes_since_entry = 0
         self._largest: TimestampOffset | None = None
         self._are_indexes_new = False
@@ -128,37 +120,42 @@ class LogSegment:
         self.index.entries.seal()
         self.time_index.entries.seal()
 
-    def append(self, buffers: Sequence[files.Buffer], appended: Appended) -> None:
+    def append(self, buffers: Sequence[files.Buffer], addition: Addition) -> None:
         """Append whole batches whose offsets are already assigned."""
         position = self.size_bytes
-        assert self.index.can_hold(appended.last_offset), (self, appended)
-        descriptor = self.file.descriptor
+        assert self.base_offset <= addition.last_offset <= self.offset_max, (self, addition)
+        descriptor = (self._file or self.file).descriptor
         if position == 0:
-            self.first_timestamp = appended.max_timestamp
+            self.first_timestamp = addition.max_timestamp
             if self.shape.preallocated_bytes:
                 files.system.ftruncate(descriptor, self.shape.preallocated_bytes)
         files.write_at(descriptor, buffers, position)
-        self.note(position, appended)
-        self.size_bytes = position + appended.size_bytes
+        self.note(position, addition)
+        self.size_bytes = position + addition.size_bytes
 
-    def note(self, position: int, appended: Appended) -> None:
+    def note(self, position: int, addition: Addition) -> None:
         """Index what is being written, or has been found, at ``position``; positions ascend."""
-        size_bytes, last_offset, max_timestamp, offset_of_max_timestamp = appended
-        largest = self.largest
-        if max_timestamp > largest.timestamp:
-            largest = TimestampOffset(max_timestamp, offset_of_max_timestamp)
+        largest = self._largest or self.largest
+        if addition.max_timestamp > largest.timestamp:
+            largest = TimestampOffset(addition.max_timestamp, addition.offset_of_max_timestamp)
         if self._bytes_since_entry > self.shape.index_interval_bytes:
-            # An old segment may not fit the indexes of today: a lookup then walks further.
-            is_time_noted = not self.time_index.is_full
-            if is_time_noted:
-                self.time_index.entries.reserve()  # first, as it may fail, and then none is noted
-            if not self.index.is_full:
-                self.index.append(offset=last_offset, position=position)
-            if is_time_noted:
-                self.time_index.append_if_later(timestamp=largest.timestamp, offset=largest.offset)
+            self._add_entries(position, addition.last_offset, largest)
             self._bytes_since_entry = 0
         self._largest = largest
-        self._bytes_since_entry += size_bytes
+        self._bytes_since_entry += addition.size_bytes
+
+    def _add_entries(self, position: int, last_offset: int, largest: TimestampOffset) -> None:
+        entries, time_index = self.index.entries, self.time_index
+        is_later = time_index.is_later(largest.timestamp) and not time_index.is_full
+        if is_later:
+            time_index.entries.reserve()  # first, as it may fail, and then neither is noted
+        # An old segment may not fit the indexes of today: a lookup then walks further.
+        if entries.count < entries.capacity:
+            self.index.append(last_offset, position)
+        if is_later:
+            time_index.append(largest)
+        if entries.count >= entries.capacity or (is_later and time_index.is_full):
+            self.is_index_full = True
 
     def truncate(self, offset: int) -> int:
         """Remove every batch that holds ``offset`` or a later one; how many bytes went."""
@@ -169,14 +166,15 @@ class LogSegment:
         removed = 0 if place is None else self.size_bytes - place.position
         if place is not None:
             self._cut(place.position)
+        self.is_index_full = self.index.is_full or self.time_index.is_full
         self._bytes_since_entry = 0
         self._largest = self._largest_by_scan()
         return removed
 
     def seal(self) -> None:
         """No more will be appended: the last entry of the time index is the largest timestamp."""
-        largest = self.largest
-        self.time_index.append_if_later(timestamp=largest.timestamp, offset=largest.offset)
+        self.time_index.append_if_later(self.largest)
+        self.is_index_full = self.index.is_full or self.time_index.is_full
         self.index.entries.seal()
         self.time_index.entries.seal()
         if self.shape.preallocated_bytes:
@@ -186,6 +184,7 @@ class LogSegment:
         """Forget all entries of both, so that the batches can be noted from the first on."""
         self.index.reset()
         self.time_index.reset()
+        self.is_index_full = False
         self._bytes_since_entry = 0
         self._largest = self.time_index.last
 
@@ -196,17 +195,11 @@ class LogSegment:
         damage = None
         try:
             for position, batch in self.batches():
-                self.note_batch(position, batch)
+                self.note(position, addition_of(batch))
         except CorruptMessage as found:
             damage = found
         self.seal()
         return damage
-
-    def note_batch(self, position: int, batch: AnyBatch) -> None:
-        last_offset = batch.last_offset
-        self.note(
-            position, Appended(batch.size_bytes, last_offset, batch.max_timestamp, last_offset)
-        )
 
     def recovered(self, *, size_bytes: int) -> None:
         """The .log file has been cut to ``size_bytes``, and every batch in it noted."""
@@ -256,10 +249,17 @@ class LogSegment:
         CorruptMessage if it cannot be reached.
         """
         entry = self.index.lookup(offset)
-        # What an index entry leads to is often the very batch, and found by one small read.
-        place = batch_scan.place_at(self.file.descriptor, entry.position, end=self.size_bytes)
-        if place is not None and place.last_offset >= offset and self._is_sound(entry, place):
-            return place
+        # An index entry leads to the very batch or to one before it, of which the next is found by
+        # another small read; the walk below is for batches so small that many are read at once.
+        descriptor, end = (self._file or self.file).descriptor, self.size_bytes
+        place = place_at(descriptor, entry.position, end)
+        if place is not None and self._is_sound(entry, place):
+            while place is not None:
+                if place.last_offset >= offset:
+                    return place
+                if place.size_bytes < HEADERS_READ_BYTES:
+                    break
+                place = place_at(descriptor, place.position + place.size_bytes, end)
         for later in self._places_from(entry):
             if later.last_offset >= offset:
                 return later
@@ -287,7 +287,7 @@ class LogSegment:
 
     def _is_right(self, entry: OffsetPosition) -> bool:
         """Whether a batch ends where an entry leads, and no other begins there."""
-        place = batch_scan.place_at(self.file.descriptor, entry.position, end=self.size_bytes)
+        place = place_at(self.file.descriptor, entry.position, self.size_bytes)
         if place is not None and not self._is_sound(entry, place):
             return False
         position = self.index.lookup(entry.offset - 1).position

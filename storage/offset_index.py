@@ -48,9 +48,9 @@ class OffsetIndex:
         """Whether the offset is near enough to the base to be noted here."""
         return 0 <= offset - self.base_offset <= RELATIVE_OFFSET_MAX
 
-    def append(self, *, offset: int, position: int) -> None:
+    def append(self, offset: int, position: int) -> None:
         """Note that the batch at ``position`` holds ``offset``.  Offsets must ascend."""
-        assert offset > self._last_noted, (self.entries.path, offset)
+        assert offset > self._last_noted, (self, offset)
         self.entries.append(offset - self.base_offset, position)
         self._last_noted = offset
 

@@ -31,23 +31,25 @@ if TYPE_CHECKING:
 
 def must_roll(log: Log, admitted: Admitted, *, now_ms: int) -> bool:
     """Before ``admitted`` can be appended."""
-    active, settings = log.segments.active, log.settings
-    if active.size_bytes + admitted.size_bytes > settings.segment_bytes:
-        return True
-    if active.index.is_full or active.time_index.is_full:
-        return True
-    if not active.index.can_hold(admitted.last_offset):
+    active, rules = log.segments.active, log.rules
+    if (
+        active.size_bytes + admitted.size_bytes > rules.segment_bytes
+        or admitted.last_offset > active.offset_max
+        or active.is_index_full
+    ):
         return True
     if active.size_bytes == 0:
         return False
-    limit_ms = settings.max_segment_ms
-    if settings.segment_jitter_ms:
-        limit_ms -= _jitter_ms(log, active, min(settings.segment_jitter_ms, limit_ms))
+    limit_ms, jitter_ms = rules.segment_ms, log.settings.segment_jitter_ms
+    if jitter_ms:
+        limit_ms -= _jitter_ms(log, active, min(jitter_ms, limit_ms))
     return _age_ms(active, admitted.max_timestamp, now_ms) > limit_ms
 
 
 def _age_ms(segment: LogSegment, timestamp: int, now_ms: int) -> int:
-    first = first_timestamp(segment)
+    first = segment.first_timestamp
+    if first is None:
+        first = first_timestamp(segment)
     if first > NO_TIMESTAMP:
         return timestamp - first
     if segment.begun_ms is None:

@@ -14,6 +14,7 @@ from odradek.protocol.errors import CorruptMessage
 from odradek.protocol.records.batch import NO_PARTITION_LEADER_EPOCH, RecordBatch
 from odradek.protocol.records.record_set import AnyBatch
 from odradek.storage import files
+from odradek.storage.additions import Appended
 from odradek.storage.leader_epochs import LeaderEpochs
 from odradek.storage.log_segment import LogSegment
 from odradek.storage.paths import Content
@@ -47,6 +48,8 @@ class SegmentRecovery:
                 self._take(position, batch)
         except CorruptMessage as damage:
             self.damage = damage
+        if self.valid_bytes:
+            self._producers.advance(self.next_offset)
 
     def cut(self) -> int:
         """Remove what is not valid; how many bytes.  Later segments must be gone by then."""
@@ -65,13 +68,15 @@ class SegmentRecovery:
         last_offset = batch.last_offset
         # An old wrapper would have to be unpacked to tell its first offset.
         first_offset = batch.base_offset if isinstance(batch, RecordBatch) else last_offset
-        if first_offset < self.next_offset or not segment.index.can_hold(last_offset):
+        if first_offset < self.next_offset or last_offset > segment.offset_max:
             raise CorruptMessage(f"{batch} at {position}, where {self.next_offset} is next")
-        learn(batch, self._producers, segment.transaction_index)
+        if batch.producer_id >= 0:
+            learn(batch, self._producers, segment.transaction_index)
         learn_epoch(batch, self._epochs)
-        segment.note_batch(position, batch)
+        size_bytes = batch.size_bytes
+        segment.note(position, Appended(size_bytes, last_offset, batch.max_timestamp, last_offset))
         self.next_offset = last_offset + 1
-        self.valid_bytes = position + batch.size_bytes
+        self.valid_bytes = position + size_bytes
 
 
 def learn_epoch(batch: AnyBatch, epochs: LeaderEpochs) -> None:
@@ -80,13 +85,15 @@ def learn_epoch(batch: AnyBatch, epochs: LeaderEpochs) -> None:
     What is known of it already stays: compaction may have removed the batch that it began with.
     What contradicts it is of batches that are no longer there.
     """
-    epoch = batch.partition_leader_epoch
-    if epoch == NO_PARTITION_LEADER_EPOCH or epochs.epoch_of(batch.base_offset) == epoch:
+    epoch, offset = batch.partition_leader_epoch, batch.base_offset
+    if epoch == epochs.latest_epoch and offset >= epochs.latest_start:
+        return
+    if epoch == NO_PARTITION_LEADER_EPOCH or epochs.epoch_of(offset) == epoch:
         return
     newer = [entry.start_offset for entry in epochs.entries if entry.epoch > epoch]
-    epochs.truncate_from_end(min([batch.base_offset, *newer]))
+    epochs.truncate_from_end(min([offset, *newer]))
     if epoch > epochs.latest_epoch:
-        epochs.assign(epoch, start_offset=batch.base_offset)
+        epochs.assign(epoch, start_offset=offset)
 
 
 def learn(

@@ -49,13 +49,22 @@ class TimeIndex:
         count = self.entries.count
         return self.entry(count - 1) if count else TimestampOffset(NO_TIMESTAMP, self.base_offset)
 
-    def append_if_later(self, *, timestamp: int, offset: int) -> None:
-        """Add an entry if the timestamp exceeds all before; the last free one is for sealing."""
+    def is_later(self, timestamp: int) -> bool:
+        """Whether it exceeds all that are here."""
         if self._largest is None:
             self._largest = self.last.timestamp
-        if timestamp > self._largest and not self.entries.is_full:
-            self.entries.append(timestamp, offset - self.base_offset)
-            self._largest = timestamp
+        return timestamp > self._largest
+
+    def append_if_later(self, entry: TimestampOffset) -> None:
+        """Even into the last free place, which is for sealing."""
+        if self.is_later(entry.timestamp) and not self.entries.is_full:
+            self.append(entry)
+
+    def append(self, entry: TimestampOffset) -> None:
+        """Its timestamp must be later than all before."""
+        timestamp, offset = entry
+        self.entries.append(timestamp, offset - self.base_offset)
+        self._largest = timestamp
 
     def lookup(self, timestamp: int) -> TimestampOffset:
         """The last entry at or before ``timestamp``, or the start of the segment."""

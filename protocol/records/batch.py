@@ -61,9 +61,7 @@ _LENGTH = struct.Struct(">8xi")
 _LENGTH_MIN = 14  # of magic 0, the smallest
 _MAGIC_MAX = 2
 
-_BASE_OFFSET = struct.Struct(">q")
-_EPOCH_POSITION = 12
-_EPOCH = struct.Struct(">i")
+_OFFSET_LENGTH_EPOCH = struct.Struct(">qii")
 _CHECKSUM = struct.Struct(">I")
 _ATTRIBUTES = struct.Struct(">h")
 _MAX_TIMESTAMP_POSITION = 35
@@ -189,8 +187,10 @@ class RecordBatch:
             raise CorruptMessage(f"checksum {self.checksum:08x}, but the bytes have {computed:08x}")
 
     def _computed_checksum(self) -> int:
-        start = self.position + ATTRIBUTES_POSITION
-        return crc32c(memoryview(self.buffer)[start : self.position + self.size_bytes])
+        buffer, position = self.buffer, self.position
+        # What is a view already need not be wrapped once more to be cut without a copy.
+        whole = buffer if type(buffer) is memoryview else memoryview(buffer)
+        return crc32c(whole[position + ATTRIBUTES_POSITION : position + self.size_bytes])
 
     def __iter__(self) -> Iterator[Record]:
         return self.records()
@@ -209,15 +209,13 @@ class RecordBatch:
         )
         return read_records(decompress(self.codec, packed, max_bytes=max_bytes), bounds)
 
-    def set_base_offset(self, offset: int) -> None:
-        """In place; the buffer must be mutable."""
-        _BASE_OFFSET.pack_into(self.buffer, self.position, offset)
-        self.base_offset = offset
-
-    def set_partition_leader_epoch(self, epoch: int) -> None:
-        """In place; the buffer must be mutable."""
-        _EPOCH.pack_into(self.buffer, self.position + _EPOCH_POSITION, epoch)
-        self.partition_leader_epoch = epoch
+    def number(self, base_offset: int, leader_epoch: int = NO_PARTITION_LEADER_EPOCH) -> None:
+        """Give it what is the broker's, in place; the buffer must be mutable."""
+        length = self.size_bytes - LOG_OVERHEAD_BYTES  # as it is: one call patches all three
+        _OFFSET_LENGTH_EPOCH.pack_into(
+            self.buffer, self.position, base_offset, length, leader_epoch
+        )
+        self.base_offset, self.partition_leader_epoch = base_offset, leader_epoch
 
     def set_max_timestamp(self, timestamp: int, timestamp_type: TimestampType) -> None:
         """In place; the checksum is computed again if anything changed."""

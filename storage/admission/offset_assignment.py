@@ -23,12 +23,12 @@ from odradek.storage.producers.append import AppendOrigin
 NO_OFFSET = -1
 
 
-# Never changed, yet not frozen: that would take five times as long to make.
-@dataclass(slots=True, kw_only=True)
+# Never changed, yet not frozen: that would take five times as long to make, for every append.
+@dataclass(slots=True)
 class Admitted:
     """Treat as immutable.  Without batches there is nothing to append, and no offset."""
 
-    buffers: list[memoryview]  # what is to be written, in order
+    buffers: list[memoryview | bytearray]  # what is to be written, in order
     batches: list[AnyBatch]  # the same, to be looked at
     size_bytes: int
     first_offset: int  # of an old wrapper, which does not tell its first, the last
@@ -52,20 +52,21 @@ def admit(
     batch = valid_batch(records, rules, origin=origin, now_ms=now_ms)
     if batch is None:
         return _nothing()
-    batch.set_base_offset(next_offset)
-    batch.set_partition_leader_epoch(leader_epoch)
+    batch.number(next_offset, leader_epoch)
     last_offset = next_offset + batch.last_offset_delta
     max_timestamp = batch.max_timestamp
-    return Admitted(
-        buffers=[batch.view],
-        batches=[batch],
-        size_bytes=batch.size_bytes,
-        first_offset=next_offset,
-        last_offset=last_offset,
-        max_timestamp=max_timestamp,
-        offset_of_max_timestamp=last_offset if max_timestamp > NO_TIMESTAMP else NO_OFFSET,
-        append_time_ms=now_ms if rules.is_append_time else NO_TIMESTAMP,
-        converted_count=0 if batch.buffer is records else batch.count,
+    size_bytes = batch.size_bytes
+    is_all = batch.buffer is records and size_bytes == len(records)
+    return Admitted(  # by position, which takes half as long as by keyword
+        [records if is_all else batch.view],
+        [batch],
+        size_bytes,
+        next_offset,
+        last_offset,
+        max_timestamp,
+        last_offset if max_timestamp > NO_TIMESTAMP else NO_OFFSET,
+        now_ms if rules.is_append_time else NO_TIMESTAMP,
+        0 if batch.buffer is records else batch.count,
     )
 
 

@@ -13,10 +13,10 @@ from pathlib import Path
 
 from odradek.protocol.errors import CorruptMessage, RecordListTooLarge
 from odradek.storage import files
+from odradek.storage.additions import Appended
 from odradek.storage.cleaner.retention import Kept
 from odradek.storage.log_segment import (
     SEGMENT_BYTES_MAX,
-    Appended,
     LogSegment,
     SegmentShape,
 )

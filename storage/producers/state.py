@@ -91,6 +91,10 @@ class Decision:
         self.verified: list[int] = []  # producers whose guard has served
 
 
+#: Of batches without a producer id.
+_UNCONCERNED = Decision()
+
+
 class ProducerStates:
     """The producers of one partition."""
 
@@ -152,11 +156,13 @@ class ProducerStates:
         guard: VerificationGuard | None = None,
     ) -> Decision:
         """Refuse or understand a set of batches that is valid and has its offsets."""
-        decision = Decision()
+        decision = _UNCONCERNED
         for batch in batches:
             producer_id = batch.producer_id
             if producer_id < 0:
                 continue
+            if decision is _UNCONCERNED:
+                decision = Decision()
             known = self._states.get(producer_id, UNKNOWN_PRODUCER)
             state = decision.states.get(producer_id, known)
             if batch.attributes & CONTROL_FLAG:
@@ -219,6 +225,8 @@ class ProducerStates:
     def apply(self, decision: Decision) -> None:
         """What was decided has been written."""
         assert decision.duplicate_of is None, decision
+        if decision is _UNCONCERNED:
+            return
         self._states.update(decision.states)
         self._open += decision.started
         for producer_id in decision.verified:

@@ -30,7 +30,7 @@ class OffsetIndexAgainstAList(RuleBasedStateMachine):
     def append(self, gap, size):
         last = self.model[-1] if self.model else OffsetPosition(BASE, 0)
         entry = OffsetPosition(last.offset + gap, last.position + size)
-        self.index.append(offset=entry.offset, position=entry.position)
+        self.index.append(entry.offset, entry.position)
         self.model.append(entry)
 
     @rule(offset=integers(BASE, BASE + 3000))

@@ -4,7 +4,8 @@ import os
 
 import pytest
 
-from odradek.storage.log_segment import Appended, LogSegment, SegmentShape
+from odradek.storage.additions import Appended
+from odradek.storage.log_segment import LogSegment, SegmentShape
 from odradek.storage.paths import Content, Stage
 from tests.support.logs import bytes_of, records_batch
 

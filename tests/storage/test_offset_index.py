@@ -14,7 +14,7 @@ def index(tmp_path):
 
 def filled(index, *entries):
     for offset, position in entries:
-        index.append(offset=offset, position=position)
+        index.append(offset, position)
     return index
 
 

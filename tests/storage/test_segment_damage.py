@@ -3,7 +3,8 @@
 import pytest
 
 from odradek.protocol.errors import CorruptMessage
-from odradek.storage.log_segment import Appended, LogSegment, SegmentShape
+from odradek.storage.additions import Appended
+from odradek.storage.log_segment import LogSegment, SegmentShape
 from odradek.storage.paths import Content
 from tests.support.damage import LENGTH_POSITION, flip, flip_in_batch, lengthen
 from tests.support.logs import records_batch

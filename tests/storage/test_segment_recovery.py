@@ -4,8 +4,9 @@ import pytest
 
 from odradek.protocol.records.batch import RecordBatch
 from odradek.protocol.records.compression import Codec
+from odradek.storage.additions import Appended
 from odradek.storage.leader_epochs import EpochStart, LeaderEpochs
-from odradek.storage.log_segment import Appended, LogSegment, SegmentShape
+from odradek.storage.log_segment import LogSegment, SegmentShape
 from odradek.storage.paths import Content
 from odradek.storage.producers.state import ProducerStates
 from odradek.storage.segment_recovery import (

@@ -2,7 +2,7 @@
 
 import pytest
 
-from odradek.storage.time_index import TimeIndex
+from odradek.storage.time_index import TimeIndex, TimestampOffset
 
 BASE = 100
 
@@ -14,7 +14,7 @@ def index(tmp_path):
 
 def filled(index, *entries):
     for timestamp, offset in entries:
-        index.append_if_later(timestamp=timestamp, offset=offset)
+        index.append_if_later(TimestampOffset(timestamp, offset))
     return index
 
 

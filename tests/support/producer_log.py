@@ -94,7 +94,7 @@ class ProducerLog:
     def send(self, batch: RecordBatch, origin=AppendOrigin.CLIENT, guard=None) -> Placed:
         """Give it the next offsets and append it, unless it is refused or here already."""
         batch = RecordBatch(bytearray(batch.view))
-        batch.set_base_offset(self.end_offset)
+        batch.number(self.end_offset)
         decision = self.states.decide([batch], origin, guard=guard)
         if decision.duplicate_of is not None:
             original = decision.duplicate_of

@@ -160,8 +160,7 @@ def test_records_can_be_read_more_than_once():
 def test_offset_and_epoch_are_patched_outside_the_checksum():
     raw = bytearray(b"..") + batch_of(*THREE_RECORDS, **FIELDS)
     batch = RecordBatch(raw, 2)
-    batch.set_base_offset(2**40)
-    batch.set_partition_leader_epoch(99)
+    batch.number(2**40, 99)
     again = RecordBatch(raw, 2)
     assert (again.base_offset, again.partition_leader_epoch) == (2**40, 99)
     assert (batch.base_offset, batch.partition_leader_epoch) == (2**40, 99)

@@ -133,7 +133,7 @@ class TestDownConversion:
     @pytest.mark.parametrize("base_offset", [-1, -(2**63), 2**63 - 1])
     def test_offsets_that_no_log_has_are_refused(self, base_offset):
         damaged = batch_of(b"a", b"b")
-        RecordBatch(damaged).set_base_offset(base_offset)
+        RecordBatch(damaged).number(base_offset)
         with pytest.raises(CorruptMessage, match="offset"):
             down(damaged)
 

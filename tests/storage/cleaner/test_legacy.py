@@ -8,7 +8,7 @@ from odradek.protocol.records.legacy_builder import LegacyFormat, legacy_set
 from odradek.protocol.records.record import Record
 from odradek.protocol.records.record_set import batches_of_any_magic, magic_of
 from odradek.storage import files
-from odradek.storage.log_segment import Appended
+from odradek.storage.additions import Appended
 from odradek.storage.paths import Content
 from tests.support.compaction import (
     append_pairs,

@@ -252,7 +252,7 @@ def histories(draw):
             )
         else:
             batch = marker_by(producer_id, epoch=epoch, is_commit=draw(st.booleans()))
-        batch.set_base_offset(offset)
+        batch.number(offset)
         offset = batch.next_offset + draw(st.integers(0, 2))
         batches.append(batch)
     return batches

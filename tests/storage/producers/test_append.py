@@ -34,7 +34,7 @@ def numbered(count, **fields):
     """So many batches of one record each, in sequence and at offsets 0, 1, ..."""
     batches = [batch_by(sequence=number, **fields) for number in range(count)]
     for offset, batch in enumerate(batches):
-        batch.set_base_offset(offset)
+        batch.number(offset)
     return batches
 
 
@@ -114,7 +114,7 @@ class TestEpochs:
 class TestTransactions:
     def test_the_first_transactional_batch_begins_a_transaction(self):
         batch = batch_by(transactional=True)
-        batch.set_base_offset(12)
+        batch.number(12)
         assert after(batch).transaction_first_offset == 12
 
     def test_later_ones_continue_it(self):
@@ -173,7 +173,7 @@ class TestRetries:
 
     def test_what_is_known_of_the_original_is_where_and_when_it_was_appended(self):
         batch = batch_by(sequence=3, count=4, timestamp=NOON + 1)
-        batch.set_base_offset(100)
+        batch.number(100)
         assert after(batch).original_of(batch) == AppendedBatch(
             last_sequence=6, last_offset=103, offset_delta=3, timestamp=NOON + 1
         )

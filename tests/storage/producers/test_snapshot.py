@@ -64,7 +64,7 @@ def with_checksum(content: bytes) -> bytes:
 class TestFormat:
     def test_bytes_of_a_transactional_producer(self):
         batch = batch_by(epoch=2, sequence=8, count=3, timestamp=NOON, transactional=True)
-        batch.set_base_offset(40)
+        batch.number(40)
         assert encode({7: state_after(batch)}).hex(" ", 2) == (
             "0001 "  # version
             "037a 8af6 "  # checksum

@@ -27,7 +27,7 @@ def log(tmp_path):
 
 
 def at(offset, batch):
-    batch.set_base_offset(offset)
+    batch.number(offset)
     return batch
 
 

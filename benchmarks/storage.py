@@ -1,12 +1,12 @@
 """How fast is the storage engine?  Ratios to plain file calls, measured in one run.
 
-    python benchmarks/storage.py [--megabytes 1024] [--directory DIR]
+    python benchmarks/storage.py [--megabytes 1024] [--directory DIR] [--no-kafka]
 
     append     batches through the whole log, against os.write of the same bytes
     lookup     offset -> region at random offsets, in one segment and in a thousand
     recovery   of a log that was never flushed, against reading it and CRC-32C over it
     reopening  of 1,000 clean partitions: time, and resident memory for each
-    compaction see compaction.py
+    compaction of uncompressed and zstd data, against Kafka's cleaner: see compaction.py
 
 The directory should be on the file system that matters; data is removed at the end.
 """
@@ -27,6 +27,8 @@ from pathlib import Path
 from types import SimpleNamespace
 
 sys.path.insert(0, str(Path(__file__).parent))
+
+import compaction
 
 from odradek.protocol.records.builder import BatchBuilder
 from odradek.protocol.records.crc32c import crc32c
@@ -52,6 +54,7 @@ def main() -> None:
         _compare_lookup(root, arguments.megabytes)
         _compare_recovery(root, arguments.megabytes)
         _measure_reopening(root)
+        compaction.compare(root, megabytes=200, with_kafka=not arguments.no_kafka)
     finally:
         shutil.rmtree(root)
 
@@ -60,6 +63,7 @@ def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("--megabytes", type=int, default=1024, help="size of the large logs")
     parser.add_argument("--directory", help="where to write; a temporary folder by default")
+    parser.add_argument("--no-kafka", action="store_true", help="compaction without the peer")
     return parser.parse_args()
 
 

@@ -13,14 +13,23 @@ Skippable frames, which may hold anything, are passed over, as the Java reader d
 
 What is set aside follows the content as it appears.  The library alone reserves, at once, the
 window that a frame asks for, up to 128 MB; memory is taken only where something is written to it.
+
+Making a compressor or a decompressor takes ten times as long as a small batch takes with it, so
+they are used again.  None may be used by two threads at a time: whoever needs one takes it out of
+the list of idle ones, which is one step, and puts it back if nothing went wrong.
 """
 
+from __future__ import annotations
+
 import struct
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from odradek.protocol.errors import CorruptMessage
 from odradek.protocol.records.blocks import blocks_max
 from odradek.protocol.varint import Buffer
+
+if TYPE_CHECKING:
+    from zstandard import ZstdCompressor, ZstdDecompressor
 
 # Clients write one; each takes 30 us to open, and an empty one has nine bytes.
 FRAMES_MAX = 1000
@@ -33,17 +42,44 @@ _CHECKSUM_BYTES = 4
 _CHUNK_BYTES = 1024 * 1024  # the library sets aside as much as it may return
 _RAW, _REPEATED, _COMPRESSED = range(3)
 
+#: The largest window whose memory is worth keeping; the usual levels have 2 MB.
+_KEPT_WINDOW_BYTES = 8 * 1024 * 1024
+_idle_compressors: dict[int, list[ZstdCompressor]] = {}
+_idle_decompressors: list[ZstdDecompressor] = []
+
 
 class _Frame(NamedTuple):
     end: int
     content_bytes_max: int | None  # None for a skippable one, which has no content
     block_count: int
+    window_bytes: int
 
 
 def compress(source: Buffer, *, level: int | None = None) -> bytes:
-    from zstandard import ZstdCompressor
+    level = _DEFAULT_LEVEL if level is None else level
+    idle = _idle_compressors.setdefault(level, [])
+    compressor = _compressor(idle, level)
+    compressed = compressor.compress(source)
+    idle.append(compressor)
+    return compressed
 
-    return ZstdCompressor(level=_DEFAULT_LEVEL if level is None else level).compress(source)
+
+def _compressor(idle: list[ZstdCompressor], level: int) -> ZstdCompressor:
+    try:
+        return idle.pop()
+    except IndexError:
+        from zstandard import ZstdCompressor
+
+        return ZstdCompressor(level=level)
+
+
+def _decompressor() -> ZstdDecompressor:
+    try:
+        return _idle_decompressors.pop()
+    except IndexError:
+        from zstandard import ZstdDecompressor
+
+        return ZstdDecompressor()
 
 
 def decompress(source: Buffer, *, max_bytes: int) -> bytes:
@@ -56,7 +92,9 @@ def decompress(source: Buffer, *, max_bytes: int) -> bytes:
     for _ in range(FRAMES_MAX):
         frame = _frame_at(view, position, blocks_left)
         if frame.content_bytes_max is not None:
-            content = _unpacked(view[position : frame.end], frame.content_bytes_max, room)
+            content = _unpacked(
+                view[position : frame.end], frame, min(frame.content_bytes_max, room)
+            )
             room -= len(content)
             unpacked.append(content)
         blocks_left -= frame.block_count
@@ -66,23 +104,26 @@ def decompress(source: Buffer, *, max_bytes: int) -> bytes:
     raise CorruptMessage(f"ZSTD: more than {FRAMES_MAX} frames")
 
 
-def _unpacked(frame: memoryview, content_bytes_max: int, room: int) -> bytes:
-    from zstandard import ZstdDecompressor, ZstdError, frame_content_size
+def _unpacked(source: memoryview, frame: _Frame, limit: int) -> bytes:
+    from zstandard import ZstdError, frame_content_size
 
-    claimed = frame_content_size(frame)  # -1 if it does not say
-    limit = min(content_bytes_max, room)
+    claimed = frame_content_size(source)  # -1 if it does not say
     if claimed > limit:
-        raise CorruptMessage(f"ZSTD: a frame of {claimed} bytes, with room for {room}")
+        raise CorruptMessage(f"ZSTD: a frame of {claimed} bytes, with room for {limit}")
     chunks: list[bytes] = []
-    reader = ZstdDecompressor().stream_reader(frame)
+    room = limit
+    decompressor = _decompressor()
     try:
-        while chunk := reader.read(min(limit + 1, _CHUNK_BYTES)):
-            limit -= len(chunk)
-            if limit < 0:
-                raise CorruptMessage(f"ZSTD: more than {room} bytes")
-            chunks.append(chunk)
+        with decompressor.stream_reader(source) as reader:
+            while chunk := reader.read(min(room + 1, _CHUNK_BYTES)):
+                room -= len(chunk)
+                if room < 0:
+                    raise CorruptMessage(f"ZSTD: more than {limit} bytes")
+                chunks.append(chunk)
     except ZstdError as error:
         raise CorruptMessage(f"ZSTD: {error}") from error
+    if frame.window_bytes <= _KEPT_WINDOW_BYTES:
+        _idle_decompressors.append(decompressor)
     return chunks[0] if len(chunks) == 1 else b"".join(chunks)
 
 
@@ -90,7 +131,7 @@ def _frame_at(view: memoryview, position: int, blocks_left: int) -> _Frame:
     magic = int.from_bytes(view[position : position + 4], "little")
     if magic & ~0xF == _SKIPPABLE_MAGIC:
         size = int.from_bytes(view[position + 4 : position + 8], "little")
-        frame = _Frame(end=position + 8 + size, content_bytes_max=None, block_count=0)
+        frame = _Frame(position + 8 + size, content_bytes_max=None, block_count=0, window_bytes=0)
     else:
         frame = _frame_of_blocks(view, position, blocks_left)
     if frame.end > len(view):
@@ -99,7 +140,7 @@ def _frame_at(view: memoryview, position: int, blocks_left: int) -> _Frame:
 
 
 def _frame_of_blocks(view: memoryview, position: int, blocks_left: int) -> _Frame:
-    position, has_checksum = _read_frame_header(view, position)
+    position, has_checksum, window_bytes = _read_frame_header(view, position)
     content_bytes_max = 0
     for block_count in range(1, blocks_left + 1):
         try:
@@ -111,16 +152,17 @@ def _frame_of_blocks(view: memoryview, position: int, blocks_left: int) -> _Fram
         content_bytes_max += _BLOCK_BYTES_MAX if kind == _COMPRESSED else size
         if low & 1:
             end = position + (_CHECKSUM_BYTES if has_checksum else 0)
-            return _Frame(end, content_bytes_max, block_count)
+            return _Frame(end, content_bytes_max, block_count, window_bytes)
     raise CorruptMessage(f"ZSTD: too many blocks in {len(view)} bytes")
 
 
-def _read_frame_header(view: memoryview, position: int) -> tuple[int, bool]:
-    """The position of the first block, and whether a checksum follows the last."""
+def _read_frame_header(view: memoryview, position: int) -> tuple[int, bool, int]:
+    """The position of the first block, whether a checksum follows the last, and the window."""
     from zstandard import ZstdError, frame_header_size, get_frame_parameters
 
     try:
-        has_checksum = get_frame_parameters(view[position:]).has_checksum
-        return position + frame_header_size(view[position:]), has_checksum
+        parameters = get_frame_parameters(view[position:])
+        blocks = position + frame_header_size(view[position:])
+        return blocks, parameters.has_checksum, parameters.window_size
     except ZstdError as error:
         raise CorruptMessage(f"ZSTD: {error}") from error

@@ -2,6 +2,8 @@
 
 import gzip
 import random
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from struct import pack
 
 import lz4.frame
@@ -364,3 +366,26 @@ def test_a_zstd_frame_that_lies_about_its_size_is_refused(claim):
     lying = packed[:4] + b"\xa0" + pack("<I", claim) + packed[6:]
     with pytest.raises(CorruptMessage):
         decompress(Codec.ZSTD, lying)
+
+
+def test_threads_compress_and_decompress_at_the_same_time():
+    sources = [
+        bytes([number]) * 300_000 + random.Random(number).randbytes(300_000) for number in range(8)
+    ]
+
+    def there_and_back(source):
+        packed = compress(Codec.ZSTD, source)
+        return bytes(decompress(Codec.ZSTD, packed, max_bytes=1_000_000))
+
+    with ThreadPoolExecutor(4) as threads:
+        assert list(threads.map(there_and_back, sources * 5)) == sources * 5
+
+
+def test_damage_in_one_batch_does_not_spoil_the_next():
+    packed = compress(Codec.ZSTD, random.Random(0).randbytes(1000) * 50)
+    for position in range(12, len(packed), 7):
+        damaged = bytearray(packed)
+        damaged[position] ^= 0x55
+        with suppress(CorruptMessage):
+            decompress(Codec.ZSTD, damaged, max_bytes=100_000)
+        assert len(decompress(Codec.ZSTD, packed, max_bytes=100_000)) == 50_000

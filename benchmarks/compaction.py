@@ -18,7 +18,7 @@ import shutil
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -186,14 +186,21 @@ def _kafkas_figure(broker: ApacheKafka, log: Log) -> tuple[float, int]:
     admin = AdminClient({"bootstrap.servers": broker.bootstrap})
     entry = ConfigEntry("cleanup.policy", "compact", incremental_operation=AlterConfigOpType.SET)
     resource = ConfigResource(ResourceType.TOPIC, topic, incremental_configs=[entry])
+    _wait_until(lambda: topic in admin.list_topics(timeout=TIMEOUT_S).topics, f"no topic {topic}")
     admin.incremental_alter_configs([resource])[resource].result(TIMEOUT_S)
     report = re.compile(PROCESSED.format(topic=topic), re.DOTALL)
-    deadline = time.monotonic() + TIMEOUT_S
-    while (found := report.search(broker.log.read_text())) is None:
-        assert time.monotonic() < deadline, f"no compaction of {topic} within {TIMEOUT_S} s"
-        time.sleep(0.2)
+    _wait_until(lambda: report.search(broker.log.read_text()), f"no compaction of {topic}")
+    found = report.search(broker.log.read_text())
+    assert found is not None
     speed, count = (text.replace(",", "") for text in found.groups())
     return float(speed), int(count)
+
+
+def _wait_until(is_so: Callable[[], object], otherwise: str) -> None:
+    deadline = time.monotonic() + TIMEOUT_S
+    while not is_so():
+        assert time.monotonic() < deadline, f"{otherwise} within {TIMEOUT_S} s"
+        time.sleep(0.2)
 
 
 if __name__ == "__main__":

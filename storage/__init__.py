@@ -16,7 +16,9 @@ A log:
     flush_plan.py          what must be synced so that records survive a power cut
     log_loader.py          opening its directory, after a clean stop or a crash
     segment_recovery.py    a segment after an unclean stop
+    segment_split.py       a segment that reaches too far for its indexes
     swap_recovery.py       a compaction that a crash interrupted
+    abort_evidence.py      do the batches bear out what .txnindex says
     admission/             what may be appended, and how it is written
     producers/             sequences, epochs and open transactions of its producers
 

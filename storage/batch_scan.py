@@ -11,7 +11,7 @@ Owner: none; reads a file, any thread.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from struct import Struct
 from typing import NamedTuple
 
@@ -106,6 +106,18 @@ def _whole_batch(chunk: memoryview, at: int) -> AnyBatch | None:
         if whole_batch_bytes(chunk, at):
             raise
         return None
+
+
+def ascending(
+    found: Iterable[tuple[int, AnyBatch]], *, first: int, last: int
+) -> Iterator[tuple[int, AnyBatch]]:
+    """The same batches; CorruptMessage at one whose offset goes back, or is not in the range."""
+    for position, batch in found:
+        last_offset = batch.last_offset
+        if not first <= last_offset <= last:
+            raise CorruptMessage(f"{batch} at {position}, where {first} is next")
+        first = last_offset + 1
+        yield position, batch
 
 
 def _size_of_large_batch(chunk: memoryview, position: int, end: int) -> int:

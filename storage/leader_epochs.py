@@ -107,6 +107,16 @@ class LeaderEpochs:
         self._become((*self._entries[:kept], EpochStart(epoch, start_offset)))
         return True
 
+    def learn(self, epoch: int, *, start_offset: int) -> None:
+        """Note that a batch of ``epoch`` is in the log; the first of them may be there no more.
+
+        Entries that contradict it go: they are of records that are no longer in the log.
+        """
+        before = [e for e in self._entries if e.epoch < epoch and e.start_offset < start_offset]
+        own = [e for e in self._entries if e.epoch == epoch and e.start_offset <= start_offset]
+        after = [e for e in self._entries if e.epoch > epoch and e.start_offset > start_offset]
+        self._become((*before, *(own or [EpochStart(epoch, start_offset)]), *after))
+
     def end_offset_for(self, epoch: int, *, log_end_offset: int) -> EpochEnd:
         """The largest known epoch up to ``epoch``, and where it ends.
 

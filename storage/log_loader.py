@@ -1,6 +1,7 @@
 """Opening a partition's directory: finish what a crash interrupted, recover, put the log together.
 
-    prepare   temporary files go, an interrupted compaction is finished or undone
+    prepare   temporary files go, an interrupted compaction is finished or undone, a segment that
+              reaches too far for its indexes is split
     recover   after an unclean stop: every segment from the recovery point on is read again and cut
               at the first bad batch, and what follows it is dropped; costs in proportion to what
               was not synced.  Leaves a directory that opens like a clean one, so that it can run
@@ -27,6 +28,7 @@ from odradek.protocol.errors import CorruptMessage
 from odradek.protocol.records.batch import NO_PARTITION_LEADER_EPOCH
 from odradek.protocol.types import TopicPartition
 from odradek.storage import files, leader_epochs
+from odradek.storage.abort_evidence import agrees_with_batches
 from odradek.storage.checkpoint import CheckpointDamaged
 from odradek.storage.deletion import remove, set_aside_from_the_end
 from odradek.storage.leader_epochs import LeaderEpochs
@@ -42,6 +44,7 @@ from odradek.storage.segment_recovery import (
     learn_epoch,
     rebuild_transaction_index,
 )
+from odradek.storage.segment_split import split_far_reaching
 from odradek.storage.settings import TopicSettings
 from odradek.storage.swap_recovery import finish_interrupted_swap
 
@@ -68,7 +71,9 @@ class Findings:
     recovered_segments: int = 0
 
     def note(self, what: object) -> None:
-        self.notes.append(str(what))
+        """Once, even if it is met again: what damages one thing is read for another."""
+        if str(what) not in self.notes:
+            self.notes.append(str(what))
 
     def add(self, others: Findings) -> None:
         self.notes += others.notes
@@ -82,7 +87,7 @@ Progress = Callable[[int, int], None]
 def recover(place: LogPlace, *, progress: Progress = lambda done, total: None) -> Findings:
     """Make the directory one that was closed cleanly; ``progress`` is told segments done, all."""
     findings = Findings()
-    segments = _load_segments(place, prepare(place.directory))
+    segments = _load_segments(place, prepare(place.directory, findings))
     unsynced = segments.from_offset(place.recovery_point)
     synced = list(segments)[: len(segments) - len(unsynced)]
     epochs = _load_epochs(place.directory, synced, findings)
@@ -95,14 +100,14 @@ def recover(place: LogPlace, *, progress: Progress = lambda done, total: None) -
     for done, segment in enumerate(unsynced):
         progress(done, len(unsynced))
         if done:
-            # As a roll does: when the segments before it are deleted, their producers stay known.
-            producers.advance(segment.base_offset)
-            producers.take_snapshot(is_synced=False)
+            _go_on_to(segment, producers, place.settings, findings)
         recovery = SegmentRecovery(segment, producers, epochs)
         recovery.run()
         findings.recovered_segments += 1
+        later = unsynced[done + 1 :]
+        _compare(recovery, later)
         if recovery.damage is not None:
-            _cut_off(recovery, unsynced[done + 1 :], producers, findings)
+            _cut_off(recovery, later, producers, findings)
             break
         recovery.cut()
     if unsynced and producers.end_offset <= place.recovery_point:
@@ -115,6 +120,25 @@ def recover(place: LogPlace, *, progress: Progress = lambda done, total: None) -
     for segment in segments:
         segment.abandon()
     return findings
+
+
+def _go_on_to(
+    segment: LogSegment, producers: ProducerStates, settings: TopicSettings, findings: Findings
+) -> None:
+    """What precedes the segment has been recovered."""
+    end_offset = producers.end_offset
+    if end_offset < segment.base_offset and not settings.is_compacted:
+        # A power cut may take the end of a file that was not synced, and leave the next file.
+        findings.note(f"{segment}: the offsets from {end_offset} on, before it, are missing")
+    # As a roll does: when the segments before it are deleted, their producers stay known.
+    producers.advance(segment.base_offset)
+    producers.take_snapshot(is_synced=False)
+
+
+def _compare(recovery: SegmentRecovery, later: list[LogSegment]) -> None:
+    """Offsets are outside the checksum: none may have two values."""
+    if later and recovery.damage is None and recovery.next_offset > later[0].base_offset:
+        recovery.damage = CorruptMessage(f"reaches beyond the beginning of {later[0]}")
 
 
 def _cut_off(
@@ -134,19 +158,22 @@ def _cut_off(
     )
 
 
-def open_log(place: LogPlace, findings: Findings) -> Log:
-    """The log of a directory that was closed cleanly, or recovered, or is empty or new."""
+def open_log(place: LogPlace, findings: Findings, *, was_closed: bool = False) -> Log:
+    """The log of a directory that was closed cleanly, or recovered, or is empty or new.
+
+    One that ``was_closed`` ends at its recovery point or beyond.
+    """
     try:
-        return _opened(place, findings)
+        return _opened(place, findings, end_at_least=place.recovery_point if was_closed else 0)
     except CorruptMessage as damage:
         findings.note(f"{damage}, in the active segment, which is recovered")
     findings.add(recover(replace(place, recovery_point=OFFSET_MAX)))
     return _opened(place, findings)
 
 
-def _opened(place: LogPlace, findings: Findings) -> Log:
+def _opened(place: LogPlace, findings: Findings, *, end_at_least: int = 0) -> Log:
     """CorruptMessage if the end of the log cannot be found."""
-    names = prepare(place.directory)
+    names = prepare(place.directory, findings)
     segments = _load_segments(place, names)
     snapshots = [each.offset for each in names if each.content is Content.PRODUCER_SNAPSHOT]
     _mend_indexes(place, segments, snapshots, findings)
@@ -154,6 +181,9 @@ def _opened(place: LogPlace, findings: Findings) -> Log:
     producers = ProducerStates(
         place.partition, place.directory, place.producer_settings, snapshots=snapshots
     )
+    if len(segments) and segments.active.next_offset() < end_at_least:
+        # Offsets that readers have seen would be given again.
+        raise CorruptMessage(f"{segments.active}: ends before the recovery point {end_at_least}")
     start_offset, end_offset = _find_ends(place, segments, epochs, findings)
     epochs.truncate_from_end(end_offset)
     epochs.truncate_from_start(start_offset)
@@ -174,7 +204,7 @@ def _opened(place: LogPlace, findings: Findings) -> Log:
     return Log(place.directory, place.partition, place.settings, parts)
 
 
-def prepare(directory: Path) -> list[FileName]:
+def prepare(directory: Path, findings: Findings) -> list[FileName]:
     """Leave only files that are in use, of which the log's own are returned."""
     names = _names_in(directory)
     for name, parsed in names.items():
@@ -186,15 +216,27 @@ def prepare(directory: Path) -> list[FileName]:
     ):
         finish_interrupted_swap(directory)
         names = _names_in(directory)
-    return [name for name in names.values() if name is not None and name.stage is Stage.IN_USE]
+    in_use = _in_use(names)
+    split = split_far_reaching(directory, _base_offsets(in_use))
+    for path in split:
+        findings.note(f"{path} reaches too far for its indexes, and is split (KAFKA-6264)")
+    return _in_use(_names_in(directory)) if split else in_use
 
 
 def _names_in(directory: Path) -> dict[str, FileName | None]:
     return {name: file_named(name) for name in files.system.listdir(directory)}
 
 
+def _in_use(names: dict[str, FileName | None]) -> list[FileName]:
+    return [name for name in names.values() if name is not None and name.stage is Stage.IN_USE]
+
+
+def _base_offsets(in_use: list[FileName]) -> set[int]:
+    return {name.offset for name in in_use if name.content is Content.BATCHES}
+
+
 def _load_segments(place: LogPlace, in_use: list[FileName]) -> SegmentList:
-    base_offsets = {name.offset for name in in_use if name.content is Content.BATCHES}
+    base_offsets = _base_offsets(in_use)
     for name in in_use:
         if name.content in SEGMENT_CONTENTS and name.offset not in base_offsets:
             files.remove(place.directory / str(name))
@@ -243,13 +285,13 @@ def _mend_indexes(
     place: LogPlace, segments: SegmentList, snapshots: list[int], findings: Findings
 ) -> None:
     """All three of a segment: that a transaction index is missing cannot be told by itself."""
-    damaged = [segment for segment in segments if not _has_sound_indexes(segment)]
+    damaged = [segment for segment in segments if not _has_sound_indexes(segment, segments)]
     known: ProducerStates | None = None
     previous: LogSegment | None = None
     for segment in damaged:
         findings.note(f"{segment}: an index is missing or damaged, and made anew")
         if known is None or previous is None or segments.after(previous) is not segment:
-            known = _producers_before(segment, place, segments, snapshots)
+            known = _producers_before(segment, place, segments, snapshots, findings)
         damage = rebuild_transaction_index(segment, known)
         # Last, as only their state tells that all three are damaged.
         segment.rebuild_indexes()
@@ -258,17 +300,24 @@ def _mend_indexes(
         previous = segment
 
 
-def _has_sound_indexes(segment: LogSegment) -> bool:
-    """By their shape only: a look inside all indexes would take too long for many partitions."""
+def _has_sound_indexes(segment: LogSegment, segments: SegmentList) -> bool:
+    """By their shape only: a look inside all indexes would take too long for many partitions.
+
+    Transaction indexes are few and short, and nobody would notice later that one is wrong.
+    """
     index, time_index = segment.index.entries, segment.time_index.entries
     exist = index.was_there and time_index.was_there
     are_whole = index.has_whole_entries and time_index.has_whole_entries
     is_sound = segment.transaction_index.is_sound(base_offset=segment.base_offset)
-    return exist and are_whole and is_sound
+    return exist and are_whole and is_sound and agrees_with_batches(segment, segments)
 
 
 def _producers_before(
-    segment: LogSegment, place: LogPlace, segments: SegmentList, snapshots: list[int]
+    segment: LogSegment,
+    place: LogPlace,
+    segments: SegmentList,
+    snapshots: list[int],
+    findings: Findings,
 ) -> ProducerStates:
     """Without a look at later snapshots, which will be needed."""
     end = segment.base_offset
@@ -278,8 +327,9 @@ def _producers_before(
         place.producer_settings,
         snapshots=[offset for offset in snapshots if offset <= end],
     )
-    # What is damaged will be found again, and reported, when the log itself is loaded.
-    rebuild_producers(known, segments, end=end, now_ms=place.now_ms)
+    # The log itself may be loaded from a later snapshot, and never meet what is damaged here.
+    for damage in rebuild_producers(known, segments, end=end, now_ms=place.now_ms):
+        findings.note(damage)
     return known
 
 

@@ -7,6 +7,9 @@ the batches are looked at, and in the first with a large enough timestamp, its r
 
 An answer from damaged batches would be a guess: they are CorruptMessage.
 
+Before KIP-79 (ListOffsets v0) nobody looked at records: ``offsets_before`` knows no more of a
+segment than when it was last written.
+
 Owner: the event loop.
 """
 
@@ -18,9 +21,14 @@ from typing import NamedTuple
 from odradek.protocol.records.record_set import AnyBatch
 from odradek.storage.log import Log
 from odradek.storage.log_segment import LogSegment
+from odradek.storage.retention import written_ms
 from odradek.storage.time_index import NO_TIMESTAMP, TimestampOffset
 
 NO_EPOCH = -1
+
+# What ListOffsets asks for by timestamps that no record has.
+LATEST = -1
+EARLIEST = -2
 
 
 class FoundOffset(NamedTuple):
@@ -68,6 +76,28 @@ def of_largest_timestamp(log: Log) -> FoundOffset | None:
         found = _largest_in_segment(segment, start=log.start_offset)
         best = found if best is None or (found and _is_better(found, best)) else best
     return best
+
+
+def offsets_before(log: Log, timestamp: int, *, max_offsets: int, now_ms: int) -> list[int]:
+    """Where segments begin that were written to no later than ``timestamp``, newest first.
+
+    The end of the log counts as written now, unless an empty segment begins there.  LATEST asks
+    for the last of all these offsets, EARLIEST for the first alone.  What a client may see of them
+    is the caller's to say.
+    """
+    known = [
+        (max(segment.base_offset, log.start_offset), written_ms(segment))
+        for segment in log.segments
+    ]
+    if log.segments.active.size_bytes:
+        known.append((log.end_offset, now_ms))
+    if timestamp == EARLIEST:
+        known = known[:1]
+    elif timestamp != LATEST:
+        while known and known[-1][1] > timestamp:
+            known.pop()
+    newest_first = [offset for offset, _ in reversed(known)]
+    return newest_first[: max(0, max_offsets)]
 
 
 def _is_better(one: FoundOffset, other: FoundOffset) -> bool:

@@ -194,7 +194,8 @@ class LogSegment:
         self.reset_indexes()
         damage = None
         try:
-            for position, batch in self.batches():
+            first, last = self.base_offset, self.offset_max
+            for position, batch in batch_scan.ascending(self.batches(), first=first, last=last):
                 self.note(position, addition_of(batch))
         except CorruptMessage as found:
             damage = found

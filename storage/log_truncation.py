@@ -12,12 +12,15 @@ Owner: the event loop.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
 from odradek.protocol.errors import CorruptMessage, KafkaError
+from odradek.protocol.records.record_set import AnyBatch
 from odradek.storage import files
 from odradek.storage.deletion import set_aside_from_the_end
 from odradek.storage.log_segment import LogSegment
+from odradek.storage.paths import Content
 from odradek.storage.producers.recall import recall
 from odradek.storage.producers.state import ProducerStates
 from odradek.storage.segment_list import SegmentList
@@ -26,11 +29,17 @@ if TYPE_CHECKING:
     from odradek.storage.log import Log
 
 
-def truncate(log: Log, offset: int, *, now_ms: int) -> list[LogSegment]:
+def _ignore(what: str) -> None:
+    """Nobody wants to know."""
+
+
+def truncate(
+    log: Log, offset: int, *, now_ms: int, notice: Callable[[str], None] = _ignore
+) -> list[LogSegment]:
     """Drop every batch that holds ``offset`` or a later one; the segments that wait for removal.
 
     A batch that begins before ``offset`` and reaches beyond it goes whole: the log then ends where
-    that batch began.
+    that batch began.  ``notice`` is told what cannot be read of what stays.
     """
     if offset >= log.end_offset:
         # A leader may have noted its epoch here and never appended.
@@ -47,7 +56,8 @@ def truncate(log: Log, offset: int, *, now_ms: int) -> list[LogSegment]:
         files.sync(active.file.descriptor)
     log.end_offset = offset if first_dropped is None else min(offset, first_dropped.base_offset)
     _cut_ends(log)
-    rebuild_producers(log.producers, log.segments, end=log.end_offset, now_ms=now_ms)
+    for damage in rebuild_producers(log.producers, log.segments, end=log.end_offset, now_ms=now_ms):
+        notice(str(damage))
     log.producers.on_high_watermark(log.high_watermark)
     return dropped
 
@@ -84,27 +94,38 @@ def rebuild_producers(
     """Bring the producers' states to ``end``: from the newest snapshot, then from the batches.
 
     All batches that are there count, even those before the start of the log: a retry of one is
-    still a retry.  Of what is damaged, which is returned, the rest of the segment is left out.
+    still a retry.  Left out are batches with wrong offsets, and from a damaged one on the rest of
+    its segment; both are returned.
     """
     start = min(segments.first.base_offset, end)
     damages: list[KafkaError] = [*producers.reload(start=start, end=end, now_ms=now_ms)]
     unknown = segments.between(producers.end_offset, end) if producers.end_offset < end else []
     for segment in unknown:
-        try:
-            _replay(segment, producers, end)
-        except CorruptMessage as damage:
-            damages.append(damage)
+        path = segment.path(Content.BATCHES)
+        damages += [
+            CorruptMessage(f"{path}: {wrong}") for wrong in _replay(segment, producers, end)
+        ]
     producers.advance(end)
     recall(producers, segments, end=end)
     return damages
 
 
-def _replay(segment: LogSegment, producers: ProducerStates, end: int) -> None:
-    first = segment.find(producers.end_offset)
-    if first is None:
-        return
-    for _, batch in segment.batches(start=first.position):
-        if batch.last_offset >= end:
-            break
-        batch.check_crc()
-        producers.replay([batch], end_offset=batch.next_offset)
+def _replay(segment: LogSegment, producers: ProducerStates, end: int) -> Iterator[str]:
+    """What is wrong, if anything is."""
+    try:
+        for position, batch in _batches_from(segment, producers.end_offset):
+            batch.check_crc()
+            # The checksum does not cover offsets, and a search would pass over a wrong one.
+            if producers.end_offset <= batch.last_offset < end:
+                producers.replay([batch], end_offset=batch.next_offset)
+            else:
+                yield f"{batch} at {position}, where {producers.end_offset} is next"
+    except CorruptMessage as damage:
+        yield str(damage)
+
+
+def _batches_from(segment: LogSegment, offset: int) -> Iterator[tuple[int, AnyBatch]]:
+    if offset <= segment.base_offset:
+        return segment.batches()
+    first = segment.find(offset)
+    return iter(()) if first is None else segment.batches(start=first.position)

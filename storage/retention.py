@@ -9,13 +9,19 @@ one takes its place.
     by time    its largest timestamp is older than ``retention.ms``; where records have no
                timestamps, the time when its file was last written counts
 
+Of each that goes it is told why, how young its records are and when they were written: whoever
+knows that a clock has jumped, or sees that what was just written is too old already, can say so.
+
 Owner: the event loop.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from enum import Enum
 
+from odradek.protocol.types import TopicPartition
 from odradek.storage import files
 from odradek.storage.deletion import set_aside
 from odradek.storage.log import Log
@@ -24,13 +30,40 @@ from odradek.storage.paths import Content
 from odradek.storage.time_index import NO_TIMESTAMP
 
 
-def apply_retention(log: Log, *, now_ms: int) -> list[LogSegment]:
-    """Take what need not be kept out of the log; the segments that wait for removal."""
-    removed = _drop(log, list(_leading(log, _is_before_start(log))), now_ms)
+class Reason(Enum):
+    """Why a segment need not be kept."""
+
+    START = "it lies before the start of the log"
+    SIZE = "the log is large enough without it, by retention.bytes"
+    TIME = "it is older than allowed, by retention.ms"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outlived:
+    """A segment that was taken out of its log, and waits for removal."""
+
+    partition: TopicPartition
+    segment: LogSegment
+    reason: Reason
+    largest_timestamp: int  # of its records; NO_TIMESTAMP if they have none
+    written_ms: int  # when its file last was
+
+    def __str__(self) -> str:
+        segment = self.segment
+        return (
+            f"{self.partition}: the segment at {segment.base_offset}, of {segment.size_bytes} "
+            f"bytes, is deleted: {self.reason.value}; its largest timestamp is "
+            f"{self.largest_timestamp}, and it was last written at {self.written_ms}"
+        )
+
+
+def apply_retention(log: Log, *, now_ms: int) -> list[Outlived]:
+    """Take what need not be kept out of the log; what was taken, in the order of offsets."""
+    gone = _drop(log, Reason.START, _is_before_start(log), now_ms)
     if log.settings.deletes_old_segments:
-        removed += _drop(log, list(_leading(log, _is_over_size(log))), now_ms)
-        removed += _drop(log, list(_leading(log, _is_expired(log, now_ms))), now_ms)
-    return removed
+        gone += _drop(log, Reason.SIZE, _is_over_size(log), now_ms)
+        gone += _drop(log, Reason.TIME, _is_expired(log, now_ms), now_ms)
+    return gone
 
 
 Condition = Callable[[LogSegment, LogSegment | None], bool]
@@ -73,22 +106,26 @@ def _is_expired(log: Log, now_ms: int) -> Condition:
     limit = log.settings.retention_ms
 
     def condition(segment: LogSegment, following: LogSegment | None) -> bool:
-        return limit >= 0 and now_ms - youngest_ms(segment) > limit
+        return limit >= 0 and now_ms - _youngest_ms(segment) > limit
 
     return condition
 
 
-def youngest_ms(segment: LogSegment) -> int:
-    """The largest timestamp in the segment, or when it was last written if there is none."""
+def _youngest_ms(segment: LogSegment) -> int:
     largest = segment.largest.timestamp
-    if largest > NO_TIMESTAMP:
-        return largest
+    return largest if largest > NO_TIMESTAMP else written_ms(segment)
+
+
+def written_ms(segment: LogSegment) -> int:
+    """When the file of its batches was last written."""
     return segment.path(Content.BATCHES).stat().st_mtime_ns // 1_000_000
 
 
-def _drop(log: Log, segments: list[LogSegment], now_ms: int) -> list[LogSegment]:
+def _drop(log: Log, reason: Reason, condition: Condition, now_ms: int) -> list[Outlived]:
+    segments = list(_leading(log, condition))
     if not segments:
         return []
+    gone = [_outlived(log, segment, reason) for segment in segments]
     if segments[-1] is log.segments.active:
         log.roll(now_ms=now_ms)
     following = log.segments.after(segments[-1])
@@ -101,4 +138,14 @@ def _drop(log: Log, segments: list[LogSegment], now_ms: int) -> list[LogSegment]
     log.advance_start(following.base_offset)
     log.segments.remove(segments)
     set_aside(segments, log.producers.snapshots)
-    return segments
+    return gone
+
+
+def _outlived(log: Log, segment: LogSegment, reason: Reason) -> Outlived:
+    return Outlived(
+        partition=log.partition,
+        segment=segment,
+        reason=reason,
+        largest_timestamp=segment.largest.timestamp,
+        written_ms=written_ms(segment),
+    )

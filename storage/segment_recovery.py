@@ -11,7 +11,7 @@ Owner: whoever recovers the log; nobody else has it open.
 from __future__ import annotations
 
 from odradek.protocol.errors import CorruptMessage
-from odradek.protocol.records.batch import NO_PARTITION_LEADER_EPOCH, RecordBatch
+from odradek.protocol.records.batch import RecordBatch
 from odradek.protocol.records.record_set import AnyBatch
 from odradek.storage import files
 from odradek.storage.additions import Appended
@@ -88,12 +88,9 @@ def learn_epoch(batch: AnyBatch, epochs: LeaderEpochs) -> None:
     epoch, offset = batch.partition_leader_epoch, batch.base_offset
     if epoch == epochs.latest_epoch and offset >= epochs.latest_start:
         return
-    if epoch == NO_PARTITION_LEADER_EPOCH or epochs.epoch_of(offset) == epoch:
-        return
-    newer = [entry.start_offset for entry in epochs.entries if entry.epoch > epoch]
-    epochs.truncate_from_end(min([offset, *newer]))
-    if epoch > epochs.latest_epoch:
-        epochs.assign(epoch, start_offset=offset)
+    # Below NO_PARTITION_LEADER_EPOCH it is damaged, which the checksum does not show.
+    if epoch >= 0 and epochs.epoch_of(offset) != epoch:
+        epochs.learn(epoch, start_offset=offset)
 
 
 def learn(

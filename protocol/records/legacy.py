@@ -62,6 +62,10 @@ _CHECKSUM = struct.Struct(">I")
 _LENGTH = struct.Struct(">i")
 
 
+class ChecksumInsideWrong(CorruptMessage):
+    """A record inside a wrapper is not what its own checksum says, though the wrapper is."""
+
+
 class LegacyBatch:
     """A message at a position of a buffer, which may hold more before and after it."""
 
@@ -217,7 +221,7 @@ class LegacyBatch:
         if codec_of(attributes) is not Codec.NONE:
             raise CorruptMessage("a wrapper inside a wrapper")
         if checksum != computed:
-            raise CorruptMessage(
+            raise ChecksumInsideWrong(
                 f"checksum {checksum:08x} inside a wrapper, but the bytes have {computed:08x}"
             )
 

@@ -45,6 +45,7 @@ from odradek.protocol.records.crc32c import crc32c
 from odradek.protocol.records.record import TimestampType
 from odradek.protocol.records.record_set import AnyBatch, batches_of_any_magic
 from odradek.protocol.varint import Buffer
+from odradek.storage.admission.errors import refusal_of
 from odradek.storage.admission.record_checks import checked_max_timestamp
 from odradek.storage.admission.rules import AppendRules
 from odradek.storage.producers.append import AppendOrigin
@@ -239,8 +240,8 @@ def _rewritten(batches: Sequence[AnyBatch], rules: AppendRules, now_ms: int) -> 
     )
     try:
         converted = rebuilt_for_append(batches, fields)
-    except CorruptMessage as error:
-        raise InvalidRecord(f"a batch that contradicts itself: {error}") from error
+    except CorruptMessage as damage:
+        raise refusal_of(damage) from damage
     rewritten = RecordBatch(converted.buffer)
     if rewritten.size_bytes > rules.max_message_bytes:
         raise _too_large(rewritten, rules)

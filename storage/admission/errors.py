@@ -6,7 +6,8 @@ Other refusals are those of ``odradek.protocol.errors``: MessageTooLarge, Corrup
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from odradek.protocol.errors import InvalidRecord, InvalidTimestamp, KafkaError
+from odradek.protocol.errors import CorruptMessage, InvalidRecord, InvalidTimestamp, KafkaError
+from odradek.protocol.records.legacy import ChecksumInsideWrong
 
 
 class RecordError(NamedTuple):
@@ -45,6 +46,17 @@ class UnexpectedAppendOffset(KafkaError):
 
 class OffsetsOutOfOrder(KafkaError):
     """The leader sent batches whose offsets do not ascend."""
+
+
+def refusal_of(damage: CorruptMessage) -> CorruptMessage | InvalidRecord:
+    """What to raise for damage inside a batch whose own checksum is right.
+
+    Not CORRUPT_MESSAGE, since it would not help to send it again, except where records have
+    checksums of their own, and there because Kafka answers so.
+    """
+    if isinstance(damage, ChecksumInsideWrong):
+        return CorruptMessage(str(damage))
+    return InvalidRecord(f"a batch that contradicts itself: {damage}")
 
 
 def _summary(record_errors: Sequence[RecordError]) -> str:

@@ -11,7 +11,12 @@ from typing import NamedTuple
 from odradek.protocol.errors import CorruptMessage, InvalidRecord
 from odradek.protocol.records.record import NO_TIMESTAMP, TimestampType
 from odradek.protocol.records.record_set import AnyBatch
-from odradek.storage.admission.errors import InvalidRecords, InvalidTimestamps, RecordError
+from odradek.storage.admission.errors import (
+    InvalidRecords,
+    InvalidTimestamps,
+    RecordError,
+    refusal_of,
+)
 from odradek.storage.admission.rules import AppendRules
 
 # A small batch may hold millions of records, once decompressed, and all of them may be wrong.
@@ -26,9 +31,8 @@ def checked_max_timestamp(batch: AnyBatch, rules: AppendRules, *, now_ms: int) -
     """The largest timestamp of the records, once each of them has passed."""
     try:
         return _walked(batch, rules, now_ms)
-    except CorruptMessage as error:
-        # Not CORRUPT_MESSAGE: the checksum was right, so it would not help to send it again.
-        raise InvalidRecord(f"a batch that contradicts itself: {error}") from error
+    except CorruptMessage as damage:
+        raise refusal_of(damage) from damage
 
 
 class _Allowed(NamedTuple):

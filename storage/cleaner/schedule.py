@@ -70,7 +70,10 @@ def dirty_part(log: CleanableLog, *, checkpoint: int | None, now_ms: int) -> Dir
     is_reset = not log.start_offset <= first_dirty <= log.end_offset
     if is_reset:
         first_dirty = log.start_offset
-    first_uncleanable = min(log.last_stable_offset, log.segments.active.base_offset)
+    # What is not synced yet may be needed as it is, to learn from it after a crash.
+    first_uncleanable = min(
+        log.last_stable_offset, log.segments.active.base_offset, log.recovery_point
+    )
     lag_ms = log.settings.min_compaction_lag_ms
     if lag_ms > 0:
         young = (

@@ -3,8 +3,11 @@
 Two steps sleep in the kernel and may run on a disk thread; between them, on the event loop, the log
 goes over to the new segment by one assignment:
 
-    stage     the files ``.cleaned`` become ``.swap``.  A crash before all have done so undoes the
-              compaction; after that it is finished at the next start (swap_recovery.py)
+    stage     what recovery could no longer learn from the batches is written down: that those
+              transactions have ended which the snapshot of the first segment calls open (their
+              markers may be gone).  Then the files ``.cleaned`` become ``.swap``.  A crash before
+              all have done so undoes the compaction; after that it is finished at the next start
+              (swap_recovery.py)
     publish   the log reads from the new segment, which is opened first: its names will change
     finish    the old files become ``.deleted``; then the new batches lose their ``.swap``, and then
               the new indexes theirs, in this order: an index without it, beside batches with it,
@@ -63,6 +66,7 @@ class Swap:
 
     def stage(self) -> None:
         """From here on the compaction is finished, if need be at the next start."""
+        self._log.producers.snapshots.end_transactions(self._base_offset)
         self._rename(SEGMENT_CONTENTS, Stage.CLEANED, Stage.SWAP)
 
     def publish(self) -> None:

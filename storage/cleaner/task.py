@@ -167,12 +167,14 @@ def cleaning_task(
 
 
 def last_records(states: Mapping[int, ProducerState], *, before: int) -> dict[int, LastRecord]:
-    """Of the producers whose last sequence lies before that offset, or who have none any more."""
+    """What producers wrote last before that offset, of those who did not do so too long ago.
+
+    Even if they have written since: that may be truncated, and a crash may take the snapshots.
+    """
     last = {}
     for producer_id, state in states.items():
-        batch = state.last_batch
-        if batch is None:
-            last[producer_id] = LastRecord(None, state.epoch)
-        elif batch.last_offset < before:
-            last[producer_id] = LastRecord(batch.last_offset, state.epoch)
+        batches = state.batches
+        offset = next((each.last_offset for each in batches if each.last_offset < before), None)
+        if offset is not None or not batches:
+            last[producer_id] = LastRecord(offset, state.epoch)
     return last

@@ -29,7 +29,8 @@ from odradek.storage.offset_checkpoints import (
 Offsets = Mapping[TopicPartition, int]
 Contents = dict[OffsetCheckpoint, Offsets]
 
-CHECKPOINTS = (RECOVERY_POINTS, LOG_START_OFFSETS, HIGH_WATERMARKS)
+#: In the order in which they are written: no start is beyond the high watermark after any crash.
+CHECKPOINTS = (RECOVERY_POINTS, HIGH_WATERMARKS, LOG_START_OFFSETS)
 
 
 class DirectoryCheckpoints:

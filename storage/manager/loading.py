@@ -5,16 +5,20 @@
     recover   what was not closed cleanly, by workers that the caller supplies
     open      everything, one after the other
 
-A directory that fails on the way goes offline alone.  A log that can be read but makes no sense is
-refused alone, and left as it is.  A partition with two current logs ends the start, unless it is
-known which of them has replaced the other (moving.py), or one has never been written to.
+A directory that fails on the way goes offline alone, and so does one whose recovery kills its
+worker.  A log that can be read but makes no sense is refused alone, and left as it is.  A partition
+with two current logs ends the start, unless it is known which of them has replaced the other
+(moving.py), or one has never been written to.
 
 Owner: the event loop.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+import errno
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import BrokenExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
@@ -52,7 +56,9 @@ Answer = TypeVar("Answer")
 class RunAll(Protocol):
     """Runs all tasks, at once or not, and hands out what they return as it comes.
 
-    Tasks and what they return can be pickled, unless it is said otherwise.
+    Tasks and what they return can be pickled, unless it is said otherwise.  If a worker dies it may
+    raise BrokenExecutor, or leave answers out, once no other worker is at work any more.  It may be
+    called again then, and takes new ones.
     """
 
     def __call__(self, tasks: Sequence[Callable[[], Answer]], /) -> Iterable[Answer]: ...
@@ -125,6 +131,8 @@ class LogDirLoader:
         self._topics = topics
         self._now_ms = now_ms
         self._found: list[Found] = []
+        self._unclean_counts: Counter[LogDirectory] = Counter()
+        self._recovered_counts: Counter[LogDirectory] = Counter()
         self._loaded = Loaded()
 
     def load(self, run_all: RunAll) -> Loaded:
@@ -169,11 +177,21 @@ class LogDirLoader:
     def _place(
         self, path: Path, partition: TopicPartition, checkpoints: DirectoryCheckpoints
     ) -> LogPlace:
+        recovery_point = checkpoints.offset(RECOVERY_POINTS, partition) or 0
+        start_offset = checkpoints.offset(LOG_START_OFFSETS, partition) or 0
+        high_watermark = checkpoints.offset(HIGH_WATERMARKS, partition)
+        if high_watermark is not None and start_offset > max(high_watermark, recovery_point):
+            # It cannot be right, and if it lies beyond the end, all of the log would go.
+            self._notice(
+                f"{path}: a start at {start_offset} is beyond the high watermark {high_watermark}, "
+                "and is forgotten"
+            )
+            start_offset = 0
         return self._topics.place(
             path,
             partition,
-            recovery_point=checkpoints.offset(RECOVERY_POINTS, partition) or 0,
-            start_offset=checkpoints.offset(LOG_START_OFFSETS, partition) or 0,
+            recovery_point=recovery_point,
+            start_offset=start_offset,
             now_ms=self._now_ms,
         )
 
@@ -225,27 +243,44 @@ class LogDirLoader:
         for found in self._found:
             if not found.is_clean and found.directory.is_online:
                 unclean.setdefault(found.directory, []).append(found)
-        done = dict.fromkeys(unclean, 0)
-        for directory in unclean:
-            self._report(directory, 0, unclean)
+        for directory, logs in unclean.items():
+            self._unclean_counts[directory] = len(logs)
+            self._report(directory)
         # Alternately, so that few workers keep all disks busy.
         turns = chain.from_iterable(zip_longest(*unclean.values()))
-        queue = [found for found in turns if found is not None]
-        tasks = [partial(recover_alone, number, found.place) for number, found in enumerate(queue)]
-        for recovered in run_all(tasks):
-            found = queue[recovered.number]
-            for note in recovered.findings.notes:
-                self._notice(note)
-            found.failure = recovered.failure
-            if isinstance(recovered.failure, OSError):
-                found.directory.fail(recovered.failure, f"recovering {found.partition}")
-            done[found.directory] += 1
-            self._report(found.directory, done[found.directory], unclean)
+        left = self._recover_by(run_all, [found for found in turns if found is not None])
+        # A worker that died took the others with it: whose it was shows if each is by itself.
+        for directory in unclean:
+            again = [found for found in left if found.directory is directory]
+            lost = self._recover_by(run_all, again) if again and directory.is_online else []
+            if lost:
+                what = f"recovering {lost[0].partition}, or one of {len(lost) - 1} others,"
+                directory.fail(OSError(errno.EIO, "a worker died"), what)
 
-    def _report(
-        self, directory: LogDirectory, done: int, unclean: Mapping[LogDirectory, list[Found]]
-    ) -> None:
-        self._directories.observer.recovering(directory, done=done, total=len(unclean[directory]))
+    def _recover_by(self, run_all: RunAll, logs: Sequence[Found]) -> list[Found]:
+        """Those of the logs that a worker took with it when it died."""
+        left = dict(enumerate(logs))
+        tasks = [partial(recover_alone, number, found.place) for number, found in left.items()]
+        with suppress(BrokenExecutor):
+            for recovered in run_all(tasks):
+                self._recovered(left.pop(recovered.number), recovered)
+        return list(left.values())
+
+    def _recovered(self, found: Found, recovered: Recovered) -> None:
+        for note in recovered.findings.notes:
+            self._notice(note)
+        found.failure = recovered.failure
+        if isinstance(recovered.failure, OSError):
+            found.directory.fail(recovered.failure, f"recovering {found.partition}")
+        self._recovered_counts[found.directory] += 1
+        self._report(found.directory)
+
+    def _report(self, directory: LogDirectory) -> None:
+        self._directories.observer.recovering(
+            directory,
+            done=self._recovered_counts[directory],
+            total=self._unclean_counts[directory],
+        )
 
     # Opening
 
@@ -269,7 +304,7 @@ class LogDirLoader:
     def _opened(self, found: Found, findings: Findings) -> HostedLog:
         if is_moving_away(found.place.directory):
             stay(found.place.directory)
-        log = open_log(found.place, findings)
+        log = open_log(found.place, findings, was_closed=found.is_clean)
         checkpoints = self._loaded.checkpoints[found.directory]
         high_watermark = checkpoints.offset(HIGH_WATERMARKS, found.partition) or 0
         log.advance_high_watermark(min(max(high_watermark, log.start_offset), log.end_offset))

@@ -196,7 +196,8 @@ class LogManager:
         """
         self._check_not_compacting(hosted, offset)
         with hosted as log:
-            dropped = truncate(log, offset, now_ms=now_ms)
+            notice = self.directories.observer.noticed
+            dropped = truncate(log, offset, now_ms=now_ms, notice=notice)
             self.upkeep.remove_later(hosted, dropped, now_ms=now_ms)
         return self._truncated(hosted)
 

@@ -19,7 +19,7 @@ from odradek.storage.manager.disk_work import DiskWork
 from odradek.storage.manager.hosted_log import HostedLog
 from odradek.storage.manager.registry import LogRegistry
 from odradek.storage.manager.removal_queue import RemovalQueue
-from odradek.storage.retention import apply_retention
+from odradek.storage.retention import Outlived, apply_retention
 
 
 class LogUpkeep:
@@ -49,14 +49,13 @@ class LogUpkeep:
             return hosted.plan_flush(now_ms=now_ms, up_to=sealed_up_to)
         return None
 
-    def apply_retention(self, now_ms: int) -> int:
-        """Set old segments aside; how many.  They are removed when ``removals_due`` says so."""
+    def apply_retention(self, now_ms: int) -> list[Outlived]:
+        """Set old segments aside; which, and why.  ``removals_due`` says when they are removed."""
         usable = self._logs.usable
-        count = sum(
-            self._retain(hosted, now_ms)
-            for hosted in usable
-            if not hosted.log.settings.is_compacted
-        )
+        gone: list[Outlived] = []
+        for hosted in usable:
+            if not hosted.log.settings.is_compacted:
+                gone += self._retain(hosted, now_ms)
         compacted = {
             hosted.partition: hosted
             for hosted in usable
@@ -64,17 +63,18 @@ class LogUpkeep:
         }
         free = self._cleaner.begin_retention(hosted.log for hosted in compacted.values())
         try:
-            count += sum(self._retain(compacted[log.partition], now_ms) for log in free)
+            for log in free:
+                gone += self._retain(compacted[log.partition], now_ms)
         finally:
             self._cleaner.end_retention(free)
-        return count
+        return gone
 
-    def _retain(self, hosted: HostedLog, now_ms: int) -> int:
+    def _retain(self, hosted: HostedLog, now_ms: int) -> list[Outlived]:
         with suppress(LogDirectoryOffline), hosted as log, _left_as_found(log):
-            removed = apply_retention(log, now_ms=now_ms)
-            self.remove_later(hosted, removed, now_ms=now_ms)
-            return len(removed)
-        return 0
+            gone = apply_retention(log, now_ms=now_ms)
+            self.remove_later(hosted, [each.segment for each in gone], now_ms=now_ms)
+            return gone
+        return []
 
     def remove_later(
         self, hosted: HostedLog, segments: Sequence[LogSegment], *, now_ms: int

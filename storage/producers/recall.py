@@ -36,7 +36,8 @@ def recall(producers: ProducerStates, segments: SegmentList, *, end: int) -> Non
     found: dict[int, list[bytes]] = defaultdict(list)
     for batch in _tail(segments, end):
         state = producers.states.get(batch.producer_id)
-        if state is not None and batch.producer_epoch == state.epoch and not batch.is_control:
+        is_known = state is not None and batch.producer_epoch == state.epoch
+        if is_known and not batch.is_control and batch.is_valid():
             found[batch.producer_id].append(_packed(batch))
     decision = Decision()
     for producer_id, packed in found.items():

@@ -32,6 +32,8 @@ from __future__ import annotations
 import os
 from bisect import bisect_right, insort
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from struct import Struct
 
@@ -114,6 +116,20 @@ class ProducerSnapshots:
         if offset not in self.offsets:
             insort(self.offsets, offset)
         return path
+
+    def end_transactions(self, offset: int) -> None:
+        """All that were open at ``offset`` have ended: say so if there is a snapshot of it.
+
+        A damaged one stays as it is, for whoever needs it to find out.  Durable when it returns.
+        """
+        with suppress(ProducerSnapshotDamaged):
+            states = self.read(offset) if offset in self.offsets else {}
+            if any(state.transaction_first_offset is not None for state in states.values()):
+                ended = {
+                    producer_id: replace(state, transaction_first_offset=None)
+                    for producer_id, state in states.items()
+                }
+                files.replace(self.path(offset), encode(ended))
 
     def read(self, offset: int) -> dict[int, ProducerState]:
         """What was written, or ProducerSnapshotDamaged."""

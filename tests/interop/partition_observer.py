@@ -11,7 +11,6 @@ import zlib
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from struct import Struct
-from types import TracebackType
 from typing import Any, Self
 
 from odradek.protocol.api.fetch import FetchRequest, FetchResponse
@@ -145,12 +144,7 @@ class PartitionObserver:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        failure: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *failure: object) -> None:
         self._connection.close()
         self._program.close()
 

@@ -90,7 +90,7 @@ def served(request, zookeeper, kafka_39_jars, tmp_path_factory):
 @pytest.mark.parametrize(
     "options", [["--deep-iteration"], ["--verify-index-only"], ["--index-sanity-check"]], ids=str
 )
-def test_kafkas_tool_finds_nothing_wrong_with_what_we_closed(served, options):
+def test_s11_kafkas_tool_finds_nothing_wrong_with_what_we_closed(served, options):
     copy = served.fresh_copy()
     for log in opened_logs(served.told, copy).values():
         log.close(now_ms=served.told.recorded_at_ms)

@@ -7,9 +7,16 @@ import pytest
 from odradek.storage import files
 from odradek.storage.deletion import remove
 from odradek.storage.log_truncation import truncate, truncate_fully
-from odradek.storage.retention import apply_retention
 from tests.support.faulty_disk import FaultyDisk
-from tests.support.logs import NOW_MS, append, end_transaction, opened, records_from, recovered
+from tests.support.logs import (
+    NOW_MS,
+    append,
+    end_transaction,
+    opened,
+    outlived_segments,
+    records_from,
+    recovered,
+)
 from tests.support.power_cut import PowerCut
 
 
@@ -121,7 +128,7 @@ class TestWhatHappensMeanwhile:
         log.roll(now_ms=NOW_MS)
         append(log, b"b")
         plan = log.plan_flush()
-        remove(apply_retention(log, now_ms=NOW_MS))
+        remove(outlived_segments(log))
         run(log, plan)
         assert log.recovery_point == 2
 

@@ -86,6 +86,23 @@ def test_s3_a_flipped_byte_in_an_unsynced_batch_cuts_the_log_there(tmp_path):
     assert append(again, b"next").first_offset == damaged_from
 
 
+@pytest.mark.parametrize("policy", ["delete", "compact"])
+def test_the_lost_end_of_a_segment_before_another_is_told_unless_gaps_are_usual(tmp_path, policy):
+    log = opened(tmp_path / "events-0", cleanup_policy=(policy,))
+    for number in range(4):
+        append(log, b"%d" % number, key=b"k")
+    log.roll(now_ms=NOW_MS)
+    append(log, b"4", key=b"k")
+    path = log.segments.first.path(Content.BATCHES)
+    log.abandon()
+    path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
+    findings = Findings()
+    again = recovered(tmp_path / "events-0", findings, cleanup_policy=(policy,))
+    assert values(again) == [b"0", b"1", b"4"]
+    assert len(findings.notes) == (1 if policy == "delete" else 0)
+    assert all("the offsets from 2 on" in note for note in findings.notes)
+
+
 def test_s3_a_flipped_byte_before_the_recovery_point_is_left_alone(tmp_path):
     log = filled(tmp_path / "events-0")
     log.flush(now_ms=NOW_MS)

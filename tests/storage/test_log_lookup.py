@@ -1,5 +1,7 @@
 """Which offset belongs to a timestamp."""
 
+import os
+
 import pytest
 
 from odradek.protocol.errors import CorruptMessage
@@ -8,11 +10,14 @@ from odradek.protocol.records.compression import Codec
 from odradek.protocol.records.legacy import LegacyBatch
 from odradek.protocol.records.record import TimestampType
 from odradek.storage.log_lookup import (
+    EARLIEST,
+    LATEST,
     FoundOffset,
     earliest,
     first_at_or_after,
     latest,
     of_largest_timestamp,
+    offsets_before,
 )
 from odradek.storage.log_truncation import truncate
 from odradek.storage.paths import Content
@@ -290,3 +295,57 @@ class TestDamage:
         assert offset_at(log, 110) == 1
         with pytest.raises(CorruptMessage):
             first_at_or_after(log, 145)
+
+
+class TestOffsetsBefore:
+    @pytest.fixture
+    def written_at(self, log):
+        """A log whose segments, of two records each, were last written at these times."""
+
+        def written_at(*times):
+            for number, time_ms in enumerate(times):
+                if number:
+                    log.roll(now_ms=NOW_MS)
+                append(log, b"a", b"b")
+                path = log.segments.active.path(Content.BATCHES)
+                os.utime(path, ns=(time_ms * 1_000_000,) * 2)
+            return log
+
+        return written_at
+
+    def before(self, log, timestamp, *, max_offsets=10):
+        return offsets_before(log, timestamp, max_offsets=max_offsets, now_ms=100)
+
+    def test_latest_is_the_end_and_every_beginning_newest_first(self, written_at):
+        assert self.before(written_at(10, 20, 30), LATEST) == [6, 4, 2, 0]
+
+    def test_earliest_is_the_first_alone(self, written_at):
+        assert self.before(written_at(10, 20, 30), EARLIEST) == [0]
+
+    @pytest.mark.parametrize(
+        ("timestamp", "offsets"),
+        [(9, []), (10, [0]), (29, [2, 0]), (30, [4, 2, 0]), (99, [4, 2, 0]), (100, [6, 4, 2, 0])],
+    )
+    def test_a_time_names_what_was_written_no_later(self, written_at, timestamp, offsets):
+        assert self.before(written_at(10, 20, 30), timestamp) == offsets
+
+    def test_a_segment_written_again_late_does_not_hide_those_that_follow(self, written_at):
+        assert self.before(written_at(90, 20, 30), 40) == [4, 2, 0]
+
+    @pytest.mark.parametrize(("most", "offsets"), [(1, [6]), (2, [6, 4]), (0, []), (-1, [])])
+    def test_no_more_are_told_than_asked_for(self, written_at, most, offsets):
+        assert self.before(written_at(10, 20, 30), LATEST, max_offsets=most) == offsets
+
+    def test_an_empty_segment_at_the_end_is_told_once(self, written_at):
+        log = written_at(10, 20)
+        log.roll(now_ms=NOW_MS)
+        assert self.before(log, LATEST) == [4, 2, 0]
+
+    def test_an_empty_log_has_its_start(self, log):
+        assert self.before(log, LATEST) == [0]
+
+    def test_no_offset_lies_before_the_start(self, written_at):
+        log = written_at(10, 20)
+        log.advance_start(1)
+        assert self.before(log, LATEST) == [4, 2, 1]
+        assert self.before(log, EARLIEST) == [1]

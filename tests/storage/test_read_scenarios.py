@@ -10,7 +10,6 @@ from odradek.protocol.records.compression import Codec
 from odradek.protocol.records.record_set import batches_of_any_magic
 from odradek.storage.batch_scan import BATCHES_READ_BYTES, HEADERS_READ_BYTES
 from odradek.storage.deletion import remove
-from odradek.storage.retention import apply_retention
 from tests.support.legacy_messages import message, wrapper
 from tests.support.logs import (
     NOW_MS,
@@ -18,6 +17,7 @@ from tests.support.logs import (
     bytes_of,
     end_transaction,
     opened,
+    outlived_segments,
     records_batch,
     records_from,
 )
@@ -201,7 +201,7 @@ class TestDeletionMeanwhile:
             if random.random() < 0.2:
                 log.advance_start(random.randint(log.start_offset, log.end_offset))
             if random.random() < 0.1:
-                remove(apply_retention(log, now_ms=NOW_MS))
+                remove(outlived_segments(log))
             assert log.start_offset >= start
             start = log.start_offset
             if position < start:
@@ -224,7 +224,7 @@ class TestDeletionMeanwhile:
         fill(log)
         end = log.end_offset
         log.advance_start(end)
-        remove(apply_retention(log, now_ms=NOW_MS))
+        remove(outlived_segments(log))
         assert (log.start_offset, log.end_offset) == (end, end)
         assert append(log, b"next").first_offset == end
 

@@ -8,7 +8,7 @@ from odradek.protocol.errors import OffsetOutOfRange
 from odradek.storage.deletion import remove
 from odradek.storage.log_lookup import first_at_or_after
 from odradek.storage.paths import Content
-from odradek.storage.retention import apply_retention
+from odradek.storage.retention import Reason, apply_retention
 from tests.support.legacy_messages import message
 from tests.support.logs import (
     NOW_MS,
@@ -16,6 +16,7 @@ from tests.support.logs import (
     bytes_of,
     end_transaction,
     opened,
+    outlived_segments,
     records_batch,
     records_from,
     recovered,
@@ -51,7 +52,7 @@ def base_offsets(segments):
 
 def retained(log, *, now_ms=NOW_MS):
     """Where the segments begin that were removed, and those that were not."""
-    removed = apply_retention(log, now_ms=now_ms)
+    removed = outlived_segments(log, now_ms=now_ms)
     assert log.start_offset <= log.high_watermark
     return base_offsets(removed), base_offsets(log.segments)
 
@@ -189,6 +190,40 @@ class TestByStart:
         assert retained(log) == ([0], [1])
 
 
+class TestWhatIsTold:
+    def test_each_segment_goes_for_one_reason(self, log_of):
+        log = log_of(*range(4), NOW_MS, retention_bytes=3 * BATCH_BYTES, retention_ms=15)
+        log.advance_start(1)
+        gone = apply_retention(log, now_ms=NOW_MS)
+        assert [(each.segment.base_offset, each.reason) for each in gone] == [
+            (0, Reason.START),
+            (1, Reason.SIZE),
+            (2, Reason.TIME),
+            (3, Reason.TIME),
+        ]
+        assert {each.partition for each in gone} == {log.partition}
+
+    def test_r12_what_is_deleted_though_it_was_just_written_can_be_seen(self, log_of):
+        log = log_of(NOW_MS - 2 * DAY_MS, NOW_MS, retention_ms=DAY_MS)
+        path = log.segments.first.path(Content.BATCHES)
+        os.utime(path, ns=((NOW_MS - 10) * 1_000_000,) * 2)
+        (gone,) = apply_retention(log, now_ms=NOW_MS)
+        assert (gone.largest_timestamp, gone.written_ms) == (NOW_MS - 2 * DAY_MS, NOW_MS - 10)
+
+    def test_the_largest_timestamp_is_told_whatever_the_reason(self, log_of):
+        log = log_of(5, 7, 9, retention_bytes=BATCH_BYTES)
+        log.advance_start(1)
+        gone = apply_retention(log, now_ms=NOW_MS)
+        assert [each.largest_timestamp for each in gone] == [5, 7]
+
+    def test_a_line_for_the_log_names_partition_segment_reason_and_timestamp(self, log_of):
+        log = log_of(12345, NOW_MS, retention_ms=15)
+        line = str(apply_retention(log, now_ms=NOW_MS)[0])
+        assert line.startswith(f"{log.partition}: the segment at 0, of {BATCH_BYTES} bytes, ")
+        assert "retention.ms" in line
+        assert "largest timestamp is 12345" in line
+
+
 class TestTheHighWatermark:
     def test_nothing_that_it_has_not_passed_goes(self, log_of):
         log = log_of(0, 1, 2, retention_ms=15)
@@ -225,7 +260,7 @@ class TestWhatRemains:
         log = log_of(0, 1, 2, retention_ms=15)
         region = log.read(0, max_bytes=1000, up_to=3)
         before = bytes_of(region)
-        remove(apply_retention(log, now_ms=NOW_MS))
+        remove(outlived_segments(log))
         assert bytes_of(region) == before
 
     def test_s7_no_timestamp_leads_below_the_start(self, log_of):
@@ -268,7 +303,7 @@ class TestWhatRemains:
 
     def test_their_files_wait_under_another_name_until_they_are_removed(self, log_of, directory):
         log = log_of(0, 1, 2, retention_bytes=BATCH_BYTES)
-        removed = apply_retention(log, now_ms=NOW_MS)
+        removed = outlived_segments(log)
         assert {path.name for path in directory.glob("*.log*")} == {
             "00000000000000000000.log.deleted",
             "00000000000000000001.log.deleted",

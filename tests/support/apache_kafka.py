@@ -111,6 +111,7 @@ class ZooKeeper(JavaServer):
         self.address = f"{LOOPBACK}:{self.port}"
         settings = {
             "tickTime": "500",  # sessions may be as short as twice this
+            "maxSessionTimeout": "60000",
             "dataDir": str(directory / "zookeeper"),
             "clientPort": str(self.port),
             "clientPortAddress": LOOPBACK,
@@ -190,7 +191,12 @@ class ApacheKafka(JavaServer):
 
 
 def zookeeper_broker(
-    directory: Path, *, zookeeper: str, broker_id: int = 1, properties: Mapping[str, str] = {}
+    directory: Path,
+    *,
+    zookeeper: str,
+    broker_id: int = 1,
+    properties: Mapping[str, str] = {},
+    other_listeners: str = "",
 ) -> ApacheKafka:
     """A Kafka 3.9 broker that joins the cluster in the ZooKeeper at this address."""
 
@@ -208,6 +214,7 @@ def zookeeper_broker(
             **properties,
         },
         before_start=wait_until_forgotten,
+        other_listeners=other_listeners,
     )
 
 

@@ -33,15 +33,18 @@ def append_pairs(log: Log, *pairs: Pair, timestamp: int = NOW_MS, **fields: Any)
 
 
 def sealed(log: Log) -> Log:
-    """The same, with an empty active segment."""
+    """The same, synced, with an empty active segment: all of it may be compacted."""
     log.roll(now_ms=NOW_MS)
+    log.flush(now_ms=NOW_MS)
     return log
 
 
 def task_of(
     log: Log, *, now_ms: int = NOW_MS, checkpoint: int | None = None, **limits: Any
 ) -> CleaningTask:
-    """The compaction of all that may be, from ``checkpoint`` on."""
+    """The compaction of all that may be, from ``checkpoint`` on; only what is synced may be."""
+    if log.recovery_point < log.segments.active.base_offset:
+        log.flush(now_ms=now_ms)
     found = candidate(log, checkpoint=checkpoint, now_ms=now_ms)
     task = cleaning_task(
         log,

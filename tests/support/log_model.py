@@ -2,13 +2,28 @@
 
 ``history`` holds every batch that was appended and not truncated, even those before the start, as
 producers are remembered beyond the deletion of their batches.
+
+Compaction takes nothing out of it, but says which offsets are ``gone``.  Of a part of the log that
+it has rewritten:
+
+    data        stays where no later committed record, before the end of the keys that compaction
+                knew, has its key; aborted data is gone
+    tombstones  likewise, until ``delete.retention.ms`` after their batch was first rewritten with
+                one that stays
+    markers     may be gone when no data of their transaction is left, and as long after they were
+                first rewritten
+    aborted     transactions of which data is left are known, from an offset on that does not lie
+                beyond it; of which all data is gone, they may be known
+    producers   are remembered, and open transactions, and leader epochs
 """
 
 from __future__ import annotations
 
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 
 from odradek.protocol.records.record import Record
+from odradek.storage.transaction_index import AbortedTransaction
 
 BATCHES_KEPT = 5
 
@@ -21,6 +36,7 @@ class ModelBatch:
     sequence: int = -1
     is_transactional: bool = False
     ends: str | None = None  # "commit" or "abort" if it is a marker
+    leader_epoch: int = 0
 
     @property
     def last_offset(self) -> int:
@@ -28,16 +44,56 @@ class ModelBatch:
 
 
 @dataclass
+class ModelTransaction:
+    """A marker that ends nothing is in none."""
+
+    producer_id: int
+    batches: list[ModelBatch]
+    marker: ModelBatch | None = None  # None: it is open
+
+    @property
+    def first_offset(self) -> int:
+        return self.batches[0].base_offset
+
+    @property
+    def is_aborted(self) -> bool:
+        return self.marker is not None and self.marker.ends == "abort"
+
+
+@dataclass(frozen=True)
+class ModelCompaction:
+    """A round of compaction, which may rewrite what lies before ``end_offset``."""
+
+    end_offset: int
+    known_end: int  # the keys before it are known
+    now_ms: int
+    delete_retention_ms: int
+
+
+@dataclass
+class Compacted:
+    """What has become of a log by compaction; times by the base offset of a batch."""
+
+    gone: set[int] = field(default_factory=set)
+    tombstones_until_ms: dict[int, int] = field(default_factory=dict)
+    markers_until_ms: dict[int, int] = field(default_factory=dict)
+
+
+@dataclass
 class LogModel:
     history: list[ModelBatch] = field(default_factory=list)
     start_offset: int = 0
     end_offset: int = 0
+    compacted: Compacted = field(default_factory=Compacted)
+    #: Nobody truncates what was taken for decided: it lay below the high watermark.
+    decided_end: int = 0
 
     def append(self, batch: ModelBatch) -> None:
         self.history.append(batch)
         self.end_offset = batch.last_offset + 1
 
     def truncate(self, offset: int) -> None:
+        assert offset >= self.decided_end, (offset, self.decided_end)
         if offset >= self.end_offset:
             return
         straddling = [
@@ -49,6 +105,68 @@ class LogModel:
         self.end_offset = min([offset, *straddling])
         self.start_offset = min(self.start_offset, self.end_offset)
 
+    def compact(self, compaction: ModelCompaction, *, start: int, end: int) -> None:
+        """The segments from ``start`` to before ``end`` have been rewritten."""
+        self._decide(compaction.end_offset)
+        outcomes = self._outcomes()
+        latest = self._latest_committed(before=compaction.known_end)
+        until_ms = compaction.now_ms + compaction.delete_retention_ms
+        for batch in self.history:
+            if not start <= batch.base_offset < end:
+                continue
+            if batch.ends:
+                self.compacted.markers_until_ms.setdefault(batch.base_offset, until_ms)
+            elif outcomes[batch.base_offset] == "abort":
+                self.compacted.gone.update(record.offset for record in batch.records)
+            elif batch.base_offset < compaction.known_end:
+                self._compact_batch(batch, latest, now_ms=compaction.now_ms, until_ms=until_ms)
+
+    def _compact_batch(
+        self, batch: ModelBatch, latest: dict[bytes | None, int], *, now_ms: int, until_ms: int
+    ) -> None:
+        gone, horizons = self.compacted.gone, self.compacted.tombstones_until_ms
+        has_passed = horizons.get(batch.base_offset, until_ms) <= now_ms
+        for record in batch.records:
+            is_old_tombstone = record.value is None and has_passed
+            if latest[record.key] != record.offset or is_old_tombstone:
+                gone.add(record.offset)
+        if any(each.value is None and each.offset not in gone for each in batch.records):
+            horizons.setdefault(batch.base_offset, until_ms)
+
+    def _decide(self, end_offset: int) -> None:
+        markers = [
+            transaction.marker.last_offset + 1
+            for transaction in self.transactions()
+            if transaction.marker is not None and transaction.first_offset < end_offset
+        ]
+        # Who has written that much since: what it wrote before is no longer needed.
+        producers = {batch.producer_id for batch in self.history if batch.producer_id >= 0}
+        newest = [self.last_batches(producer_id) for producer_id in producers]
+        forgetting = [
+            batches[0].last_offset + 1
+            for batches in newest
+            if len(batches) == BATCHES_KEPT and batches[0].base_offset >= end_offset
+        ]
+        self.decided_end = max([self.decided_end, end_offset, *markers, *forgetting])
+
+    def _outcomes(self) -> dict[int, str]:
+        """ "commit", "abort" or "open" by the base offset of every data batch."""
+        outcomes = {batch.base_offset: "commit" for batch in self.history if not batch.ends}
+        for transaction in self.transactions():
+            ends = transaction.marker.ends if transaction.marker else None
+            outcomes.update((batch.base_offset, ends or "open") for batch in transaction.batches)
+        return outcomes
+
+    def _latest_committed(self, *, before: int) -> dict[bytes | None, int]:
+        """By key, the offset of the last record before that offset."""
+        outcomes = self._outcomes()
+        return {
+            record.key: record.offset
+            for batch in self.history
+            if outcomes.get(batch.base_offset) == "commit" and batch.base_offset < before
+            for record in batch.records
+        }
+
     def visible(self, start: int, end: int) -> list[Record]:
         """The data records from ``start`` to before ``end``."""
         return [
@@ -56,41 +174,123 @@ class LogModel:
             for batch in self.history
             if batch.ends is None and batch.last_offset < end
             for record in batch.records
-            if start <= record.offset
+            if start <= record.offset and record.offset not in self.compacted.gone
         ]
+
+    def committed(self, start: int) -> list[Record]:
+        """What a consumer with read_committed sees from ``start`` on."""
+        outcomes, end = self._outcomes(), self.last_stable_offset()
+        aborted = {
+            record.offset
+            for batch in self.history
+            if outcomes.get(batch.base_offset) == "abort"
+            for record in batch.records
+        }
+        return [record for record in self.visible(start, end) if record.offset not in aborted]
+
+    def lasting_markers(self, now_ms: int) -> set[int]:
+        """The offsets of those that must be there."""
+        until_ms = self.compacted.markers_until_ms
+        return {
+            batch.base_offset
+            for batch in self.history
+            if batch.ends
+            and batch.base_offset >= self.start_offset
+            and now_ms < until_ms.get(batch.base_offset, now_ms + 1)
+        } | {
+            transaction.marker.base_offset
+            for transaction in self.transactions()
+            if transaction.marker is not None and self.first_left(transaction) is not None
+        }
+
+    def first_left(self, transaction: ModelTransaction) -> int | None:
+        """The offset of the first of its records that can be read."""
+        records = [record for batch in transaction.batches for record in batch.records]
+        left = [
+            record.offset
+            for record in records
+            if record.offset >= self.start_offset and record.offset not in self.compacted.gone
+        ]
+        return left[0] if left else None
+
+    def transactions(self) -> list[ModelTransaction]:
+        """In the order of their first offsets."""
+        found: list[ModelTransaction] = []
+        begun: dict[int, ModelTransaction] = {}
+        for batch in self.history:
+            if batch.ends:
+                if batch.producer_id in begun:
+                    begun.pop(batch.producer_id).marker = batch
+            elif batch.is_transactional:
+                if batch.producer_id not in begun:
+                    begun[batch.producer_id] = ModelTransaction(batch.producer_id, [])
+                    found.append(begun[batch.producer_id])
+                begun[batch.producer_id].batches.append(batch)
+        return found
 
     def open_transactions(self) -> dict[int, int]:
         """Producer id -> first offset."""
-        found: dict[int, int] = {}
-        for batch in self.history:
-            if batch.ends:
-                found.pop(batch.producer_id, None)
-            elif batch.is_transactional:
-                found.setdefault(batch.producer_id, batch.base_offset)
-        return found
+        found = [each for each in self.transactions() if each.marker is None]
+        return {transaction.producer_id: transaction.first_offset for transaction in found}
 
     def last_stable_offset(self) -> int:
         return max(self.start_offset, min([*self.open_transactions().values(), self.end_offset]))
 
     def aborted(self, start: int, end: int) -> list[tuple[int, int, int]]:
         """Producer id, first and last offset of those that reach into the range."""
-        begun: dict[int, int] = {}
-        found = []
-        for batch in self.history:
-            if batch.is_transactional and not batch.ends:
-                begun.setdefault(batch.producer_id, batch.base_offset)
-            elif batch.ends and batch.producer_id in begun:
-                first = begun.pop(batch.producer_id)
-                if batch.ends == "abort" and batch.base_offset >= start and first < end:
-                    found.append((batch.producer_id, first, batch.base_offset))
-        return sorted(found, key=lambda aborted: aborted[1])
+        return [
+            (transaction.producer_id, transaction.first_offset, transaction.marker.base_offset)
+            for transaction in self.transactions()
+            if transaction.marker is not None
+            and transaction.is_aborted
+            and transaction.marker.base_offset >= start
+            and transaction.first_offset < end
+        ]
 
-    def first_at_or_after(self, timestamp: int) -> int | None:
+    def check_aborted(self, found: Iterable[AbortedTransaction], *, start: int, end: int) -> None:
+        """Whether these may be the answer for the range from ``start`` to before ``end``."""
+        firsts = {(each.producer_id, each.last_offset): each.first_offset for each in found}
+        for transaction in self.transactions():
+            if transaction.marker is None or not transaction.is_aborted:
+                continue
+            last_offset = transaction.marker.base_offset
+            first_offset = firsts.pop((transaction.producer_id, last_offset), None)
+            if self._is_untouched(transaction):
+                is_in_range = transaction.first_offset < end and start <= last_offset
+                expected = transaction.first_offset if is_in_range else None
+                assert first_offset == expected, transaction
+            elif first_offset is not None:
+                first_left = self.first_left(transaction)
+                latest = last_offset if first_left is None else first_left
+                assert transaction.first_offset <= first_offset <= latest, transaction
+        assert not firsts, f"{firsts} were not aborted"
+
+    def _is_untouched(self, transaction: ModelTransaction) -> bool:
+        """Whether all its data is there, or was deleted with the beginning of the log."""
+        offsets = {record.offset for batch in transaction.batches for record in batch.records}
+        return offsets.isdisjoint(self.compacted.gone)
+
+    def first_at_or_after(self, timestamp: int, *, markers: Collection[int]) -> int | None:
+        """``markers``: the offsets of those that are there."""
+        times = {r.offset: r.timestamp for r in self.visible(self.start_offset, self.end_offset)}
+        times |= {
+            batch.base_offset: batch.records[0].timestamp
+            for batch in self.history
+            if batch.base_offset in markers
+        }
+        return min((offset for offset in times if times[offset] >= timestamp), default=None)
+
+    def epochs(self) -> list[tuple[int, int]]:
+        """Leader epochs and where they began, from the start of the log on."""
+        begun: dict[int, int] = {}
         for batch in self.history:
-            for record in batch.records:
-                if record.offset >= self.start_offset and record.timestamp >= timestamp:
-                    return record.offset
-        return None
+            begun.setdefault(batch.leader_epoch, batch.base_offset)
+        ends = [*list(begun.values())[1:], self.end_offset]
+        return [
+            (epoch, max(first, self.start_offset))
+            for (epoch, first), end in zip(begun.items(), ends, strict=False)
+            if end > self.start_offset
+        ]
 
     def next_sequence(self, producer_id: int) -> int:
         kept = self.last_batches(producer_id)

@@ -13,7 +13,9 @@ from odradek.protocol.types import TopicPartition
 from odradek.storage import files
 from odradek.storage.log import Log, Written
 from odradek.storage.log_loader import Findings, LogPlace, open_log, recover
+from odradek.storage.log_segment import LogSegment
 from odradek.storage.producers.append import AppendOrigin
+from odradek.storage.retention import apply_retention
 from odradek.storage.settings import TopicSettings
 
 PARTITION = TopicPartition("events", 0)
@@ -79,7 +81,13 @@ def append(log: Log, *values: bytes, leader_epoch: int = 0, **batch: Any) -> Wri
 
 
 def end_transaction(
-    log: Log, *, producer_id: int, producer_epoch: int = 0, commit: bool, coordinator_epoch: int = 0
+    log: Log,
+    *,
+    producer_id: int,
+    producer_epoch: int = 0,
+    commit: bool,
+    coordinator_epoch: int = 0,
+    leader_epoch: int = 0,
 ) -> Written:
     batch = marker_batch(
         EndTransactionMarker(commit, coordinator_epoch),
@@ -88,10 +96,15 @@ def end_transaction(
         producer_epoch=producer_epoch,
     )
     written = log.append_as_leader(
-        batch, leader_epoch=0, now_ms=NOW_MS, origin=AppendOrigin.COORDINATOR
+        batch, leader_epoch=leader_epoch, now_ms=NOW_MS, origin=AppendOrigin.COORDINATOR
     )
     log.advance_high_watermark(log.end_offset)
     return written
+
+
+def outlived_segments(log: Log, *, now_ms: int = NOW_MS) -> list[LogSegment]:
+    """What retention takes out of the log."""
+    return [gone.segment for gone in apply_retention(log, now_ms=now_ms)]
 
 
 def bytes_of(region: FileRegion) -> bytes:

@@ -43,10 +43,8 @@ STRICTER = {
     "inside: an offset twice; compacted": ErrorCode.INVALID_RECORD,
     "old damage: bytes behind the value": ErrorCode.INVALID_RECORD,
 }
-# Damage inside a wrapper is all one to us.
-COARSER = {"old damage: checksum inside a wrapper": ErrorCode.INVALID_RECORD}
 
-DIFFERENCES = {**UNCHECKED, **NAMED, **STRICTER, **COARSER}
+DIFFERENCES = {**UNCHECKED, **NAMED, **STRICTER}
 #: Taken by both, but Kafka puts the header right after looking at the records.
 STORED_OTHERWISE = {"timestamp: wrong largest"}
 

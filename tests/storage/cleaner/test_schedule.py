@@ -46,6 +46,13 @@ class TestDirtyPart:
         log.advance_high_watermark(3)
         assert dirty_part(log, checkpoint=None, now_ms=NOW_MS) == (0, 3, False)
 
+    def test_nothing_is_cleanable_that_is_not_synced(self, tmp_path):
+        log = log_of(tmp_path, 2)
+        sealed(log)
+        append_pairs(log, (b"a", b"1"))
+        log.roll(now_ms=NOW_MS)
+        assert dirty_part(log, checkpoint=None, now_ms=NOW_MS) == (0, 2, False)
+
     def test_nothing_from_an_open_transaction_on_is_cleanable(self, tmp_path):
         log = log_of(tmp_path, 2)
         fields = {"producer_id": 5, "producer_epoch": 0, "base_sequence": 0}

@@ -1,13 +1,11 @@
 """Starting on log directories as they are found: clean or not, whole or not, ours or not."""
 
 import errno
-from concurrent.futures import ProcessPoolExecutor, as_completed
-from multiprocessing import get_context
 
 import pytest
 
 from odradek.protocol.errors import CorruptMessage, KafkaStorageError
-from odradek.protocol.types import TopicPartition, Uuid
+from odradek.protocol.types import Uuid
 from odradek.storage import clean_shutdown, log_loader, partition_metadata
 from odradek.storage.manager import loading
 from odradek.storage.manager.directory_checkpoints import CHECKPOINTS
@@ -18,7 +16,6 @@ from odradek.storage.offset_checkpoints import (
     LOG_START_OFFSETS,
     RECOVERY_POINTS,
 )
-from odradek.storage.paths import Content
 from tests.support.faulty_disk import FaultyDisk
 from tests.support.log_managers import (
     EVENTS,
@@ -91,30 +88,6 @@ def test_only_the_directory_that_was_not_closed_is_recovered(tmp_path):
     observer = Notebook()
     managing(a, b, observer=observer)
     assert {path for path, _, _ in observer.progress} == {a}
-
-
-def in_processes(tasks):
-    with ProcessPoolExecutor(2, mp_context=get_context("spawn")) as pool:
-        for done in as_completed([pool.submit(task) for task in tasks]):
-            yield done.result()
-
-
-def test_logs_are_recovered_by_worker_processes(tmp_path):
-    manager = managing(tmp_path / "a", tmp_path / "b")
-    partitions = [TopicPartition("events", number) for number in range(6)]
-    for partition in partitions:
-        written(manager, partition, b"%d" % partition.partition, b"more")
-    torn = manager.find(partitions[3]).log.segments.active.path
-    manager.abandon()
-    with torn(Content.BATCHES).open("ab") as file:
-        file.write(b"half a batch")
-    observer = Notebook()
-    again = managing(tmp_path / "a", tmp_path / "b", observer=observer, run_all=in_processes)
-    assert contents(again) == {
-        partition: [b"%d" % partition.partition, b"more"] for partition in partitions
-    }
-    (note,) = observer.notes
-    assert "12 bytes" in note
 
 
 def test_a_disk_that_fails_during_recovery_goes_offline_alone(tmp_path):
@@ -328,10 +301,10 @@ def test_an_empty_log_of_another_topic_of_the_same_name_does_not(tmp_path):
 def damaged(tmp_path, monkeypatch):
     """A clean directory in which one log makes no sense, so that nobody can open it."""
 
-    def open_log(place, findings):
+    def open_log(place, findings, **how):
         if place.partition == EVENTS:
             raise CorruptMessage("no batch")
-        return log_loader.open_log(place, findings)
+        return log_loader.open_log(place, findings, **how)
 
     manager = filled(tmp_path)
     with manager.find(EVENTS) as log:

@@ -116,7 +116,7 @@ def test_segments_removed_while_they_are_synced_stay_away(tmp_path):
     (work,) = manager.upkeep.flushes_due(NOW_MS)
     with work:
         manager.configure("events", TopicSettings(retention_bytes=0, file_delete_delay_ms=0))
-        assert manager.upkeep.apply_retention(NOW_MS) == 4
+        assert len(manager.upkeep.apply_retention(NOW_MS)) == 4
         carry_all(manager.upkeep.removals_due(NOW_MS))
         work.run()
     assert names_in(tmp_path / "events-0", ".log") == ["00000000000000000004.log"]
@@ -167,12 +167,27 @@ def test_a_flush_planned_before_a_truncation_covers_no_more_than_the_log(tmp_pat
 def test_old_segments_go_aside_and_are_removed_after_the_delay(tmp_path):
     manager = managing(tmp_path, segment_bytes=200, retention_bytes=300, file_delete_delay_ms=10)
     hosted = written(manager, EVENTS, *(b"%d" % number + bytes(100) for number in range(6)))
-    assert manager.upkeep.apply_retention(NOW_MS) == 4
+    assert len(manager.upkeep.apply_retention(NOW_MS)) == 4
     assert hosted.log.start_offset == 4
     assert len(names_in(tmp_path / "events-0", ".log.deleted")) == 4
     assert manager.upkeep.removals_due(NOW_MS + 9) == []
     carry_all(manager.upkeep.removals_due(NOW_MS + 10))
     assert names_in(tmp_path / "events-0", ".deleted") == []
+
+
+def test_what_is_deleted_from_all_logs_is_told_with_its_reason(tmp_path):
+    manager = managing(tmp_path, segment_bytes=200, retention_bytes=300)
+    for partition in (EVENTS, ORDERS):
+        written(manager, partition, *(bytes(100) for _ in range(4)))
+    with manager.find(EVENTS) as log:
+        log.advance_start(1)
+    gone = manager.upkeep.apply_retention(NOW_MS)
+    assert [(each.partition, each.reason.name, each.largest_timestamp) for each in gone] == [
+        (EVENTS, "START", NOW_MS),
+        (EVENTS, "SIZE", NOW_MS),
+        (ORDERS, "SIZE", NOW_MS),
+        (ORDERS, "SIZE", NOW_MS),
+    ]
 
 
 def test_retention_of_a_log_that_cannot_be_renamed_leaves_the_others_to_go_on(tmp_path):
@@ -183,7 +198,7 @@ def test_retention_of_a_log_that_cannot_be_renamed_leaves_the_others_to_go_on(tm
     for partition in (EVENTS, ORDERS):
         written(manager, partition, *(bytes(100) for _ in range(3)))
     with FaultyDisk(fail_at=1, counting={"rename"}):
-        assert manager.upkeep.apply_retention(NOW_MS) == 3
+        assert len(manager.upkeep.apply_retention(NOW_MS)) == 3
     assert observer.failed == [(tmp_path / "a", False)]
     assert manager.find(ORDERS).log.start_offset == 3
 
@@ -199,9 +214,9 @@ def test_a_log_that_is_being_compacted_waits_for_its_retention(tmp_path, policy)
             append(log, bytes(100), key=b"k")
         log.advance_start(2)
     manager.cleaner.states.start(EVENTS)
-    assert manager.upkeep.apply_retention(NOW_MS) == 0
+    assert manager.upkeep.apply_retention(NOW_MS) == []
     manager.cleaner.stopped(hosted.log)
-    assert manager.upkeep.apply_retention(NOW_MS) == (4 if "delete" in policy else 2)
+    assert len(manager.upkeep.apply_retention(NOW_MS)) == (4 if "delete" in policy else 2)
     assert manager.cleaner.states[EVENTS] is IDLE
 
 
@@ -225,7 +240,7 @@ def test_copies_on_their_way_lose_their_old_segments_too(tmp_path):
     written(manager, EVENTS, *(bytes(100) for _ in range(6)))
     with copied(manager, EVENTS, manager.directories.all[1]) as copy:
         copy.advance_high_watermark(copy.end_offset)
-    assert manager.upkeep.apply_retention(NOW_MS) == 8
+    assert len(manager.upkeep.apply_retention(NOW_MS)) == 8
 
 
 def test_segments_that_wait_in_a_log_that_moves_are_removed_where_it_is_then(tmp_path):
@@ -263,6 +278,7 @@ def test_the_dirtiest_log_is_compacted_next_and_copies_on_their_way_are_not(tmp_
         with manager.create(partition, now_ms=NOW_MS) as log:
             for _ in range(count):
                 append(log, bytes(100), key=b"k")
+            log.flush(now_ms=NOW_MS)
     copied(manager, ORDERS, manager.directories.all[0])
     assert manager.upkeep.next_compaction(NOW_MS).partition == ORDERS
     assert manager.upkeep.next_compaction(NOW_MS) is None

@@ -1,0 +1,226 @@
+"""A process that writes to an embedded store and is killed: both its sides.
+
+The process takes orders, one line of JSON each, and forks for every one, so that a round costs a
+fork and not a start of Python.  The child opens the store and does ``step`` after step, several at
+a time, and tells of every one that was answered.  Steps are numbered in the order in which they
+were asked for, and numbers go on where the file says; so after any crash the tree must be just what
+``check_steps`` says, for a number no lower than the last one told.
+
+    {"pid": 123}            the child, for whoever wants to kill it
+    {"done": 7, "zxid": 9}  step 7 was answered
+    {"failed": "..."}       the store failed, with these words
+    {"ended": 9}            the signal that ended the child, or 0
+"""
+
+import asyncio
+import json
+import os
+import resource
+import signal
+import subprocess
+import sys
+from collections.abc import Awaitable, Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+
+from odradek.controller.store.base import (
+    Create,
+    Created,
+    Delete,
+    MetadataStore,
+    Set,
+    StoreError,
+    Write,
+)
+from odradek.controller.store.embedded import EmbeddedStore
+from odradek.controller.store.journal import JournalError, SqliteJournal
+from odradek.controller.store.tree import Tree
+from tests.support.loops import on_a_thread
+from tests.support.tied_process import tied
+
+ROOT = Path(__file__).parents[2]
+KEPT_STEPS = 10
+VALUE = b"x" * 700
+
+
+@dataclass(frozen=True, kw_only=True)
+class Order:
+    file: str
+    steps: int
+    at_a_time: int = 4
+    kill_at_statement: int = 0  # counted from the first one that opens the file
+    file_bytes_max: int = 0
+
+
+@dataclass
+class Told:
+    """What a child told before its end."""
+
+    steps: list[int] = field(default_factory=list)
+    zxid: int = 0
+    failures: list[str] = field(default_factory=list)
+    was_killed: bool = False
+
+
+class StoreWriter:
+    """The test's side."""
+
+    def __init__(self) -> None:
+        self._process = subprocess.Popen(
+            tied([sys.executable, "-m", "tests.support.store_writer"]),
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            cwd=ROOT,
+        )
+
+    def run(self, order: Order, *, kill_after: int = 0) -> Told:
+        """Killed when so many steps were told, wherever it is then."""
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        self._process.stdin.write(json.dumps(asdict(order)).encode() + b"\n")
+        self._process.stdin.flush()
+        told, pid = Told(), 0
+        for line in self._process.stdout:
+            match json.loads(line):
+                case {"pid": pid}:
+                    continue
+                case {"done": step, "zxid": zxid}:
+                    told.steps.append(step)
+                    told.zxid = max(told.zxid, zxid)
+                    if len(told.steps) == kill_after:
+                        os.kill(pid, signal.SIGKILL)
+                case {"failed": words}:
+                    told.failures.append(words)
+                case {"ended": ending}:
+                    assert ending in (0, signal.SIGKILL), ending
+                    told.was_killed = ending == signal.SIGKILL
+                    return told
+        raise AssertionError("the writer ended before it was told to")
+
+    def stop(self) -> None:
+        self._process.communicate(timeout=30)
+
+
+@contextmanager
+def store_writer() -> Iterator[StoreWriter]:
+    writer = StoreWriter()
+    try:
+        yield writer
+    finally:
+        writer.stop()
+
+
+def check_steps(tree: Tree, *, at_least: int) -> int:
+    """The last step that is kept; all before it are there, and nothing is of any after it."""
+    records = {record.path: record for record in tree.records()}
+    if "/last" not in records:
+        assert at_least < 0
+        assert set(records) <= {"/", "/n", "/m"}
+        return -1
+    last = int(records["/last"].value)
+    assert last >= at_least
+    assert records["/last"].version == last + 1
+    steps = range(max(0, last + 1 - KEPT_STEPS), last + 1)
+    expected = {f"{parent}/{step}" for parent in ("/n", "/m") for step in steps}
+    assert set(records) == expected | {"/", "/n", "/m", "/last"}
+    assert all(records[path].value == VALUE for path in expected)
+    return last
+
+
+def step_parts(step: int) -> list[Write]:
+    parts: list[Write] = [
+        Create(f"/n/{step}", VALUE),
+        Set("/last", b"%d" % step),
+        Create(f"/m/{step}", VALUE),
+    ]
+    if step >= KEPT_STEPS:
+        parts += [Delete(f"/n/{step - KEPT_STEPS}"), Delete(f"/m/{step - KEPT_STEPS}")]
+    return parts
+
+
+class KillingJournal(SqliteJournal):
+    """Ends the process at a statement to the database."""
+
+    def __init__(self, file: Path, kill_at_statement: int) -> None:
+        super().__init__(file)
+        self._statements_left = kill_at_statement
+
+    def _opened(self, connection):
+        connection.set_trace_callback(self._count)
+        return super()._opened(connection)
+
+    def _count(self, _statement: str) -> None:
+        self._statements_left -= 1
+        if self._statements_left == 0:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+
+async def write(order: Order) -> None:
+    journal = KillingJournal(Path(order.file), order.kill_at_statement)
+    store = EmbeddedStore(journal, run=on_a_thread, now_ms=lambda: 1)
+    await store.open_session()
+    if order.file_bytes_max:
+        await write_until_full(store, order)
+    await write_steps(store, order)
+    await store.close()
+
+
+async def write_until_full(store: MetadataStore, order: Order) -> None:
+    """Past the limit the store fails; it does not open again while nothing can be written."""
+    _, most = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (order.file_bytes_max, most))
+    await tell_failure(write_steps(store, order))
+    await tell_failure(store.exists("/"))
+    resource.setrlimit(resource.RLIMIT_FSIZE, (1, most))
+    await tell_failure(store.open_session())
+    resource.setrlimit(resource.RLIMIT_FSIZE, (most, most))
+    await store.open_session()
+
+
+async def tell_failure(attempt: Awaitable[object]) -> None:
+    try:
+        await attempt
+    except* (StoreError, JournalError) as group:
+        failure = group.exceptions[0]
+        tell({"failed": f"{type(failure).__name__} {failure}"})
+
+
+async def write_steps(store: MetadataStore, order: Order) -> None:
+    await store.run([Create("/n"), Create("/m"), Create("/e", VALUE, is_ephemeral=True)])
+    last = await store.exists("/last")
+    # It is created with the first step, whose write is the first to it: versions start at 0.
+    numbers = iter(range(last.version, last.version + order.steps) if last else range(order.steps))
+
+    async def some_of_them() -> None:
+        for number in numbers:
+            parts = step_parts(number)
+            if number == 0:
+                parts.insert(0, Create("/last"))
+            results = await store.multi(parts)
+            created = next(each for each in results if isinstance(each, Created))
+            tell({"done": number, "zxid": created.stat.created_zxid})
+
+    async with asyncio.TaskGroup() as group:
+        for _ in range(order.at_a_time):
+            group.create_task(some_of_them())
+
+
+def tell(told: dict[str, object]) -> None:
+    os.write(sys.stdout.fileno(), json.dumps(told).encode() + b"\n")
+
+
+def main() -> None:
+    # One system call a line, and none held back: a fork would repeat what was.
+    for line in iter(sys.stdin.buffer.raw.readline, b""):
+        child = os.fork()
+        if child == 0:
+            tell({"pid": os.getpid()})
+            asyncio.run(write(Order(**json.loads(line))))
+            os._exit(0)
+        _, status = os.waitpid(child, 0)
+        tell({"ended": os.waitstatus_to_exitcode(status) * -1})
+
+
+if __name__ == "__main__":
+    main()

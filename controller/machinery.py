@@ -1,0 +1,31 @@
+"""What every part of the controller works with: the picture, the store, the machines, the batch.
+
+An event handler reads and writes the store through ``reads`` and ``writes``, changes the picture
+through the machines, and leaves what brokers must be told in ``batch``, which is sent when the
+event has been handled to its end.
+
+Owner: the event loop; part of the controller's event queue.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from odradek.controller.context import Context
+from odradek.controller.metadata_reads import MetadataReads
+from odradek.controller.metadata_writes import MetadataWrites
+from odradek.controller.partition_machine import PartitionMachine
+from odradek.controller.replica_machine import ReplicaMachine
+from odradek.controller.request_batch import RequestBatch
+
+
+@dataclass(frozen=True, slots=True)
+class Machinery:
+    """Made when a broker becomes the controller, and thrown away when it is no longer."""
+
+    context: Context
+    reads: MetadataReads
+    writes: MetadataWrites
+    batch: RequestBatch
+    partitions: PartitionMachine
+    replicas: ReplicaMachine

@@ -1,0 +1,152 @@
+"""How a broker comes into the tree: the roots, the cluster's id, its own id, its registration.
+
+A broker registers by an ephemeral node whose creating transaction is its epoch.  A node of that
+name may be there already:
+
+    of this session     we made it, and did not hear that we had: it is the registration
+    of one before ours  it should have gone with that session; it is taken away
+    of any other        another broker has the id, or the last one of this name has stopped so
+                        lately that its session lives on
+
+Owner: the event loop.
+"""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass
+
+from odradek.controller.request_versions import InterBrokerVersion
+from odradek.controller.store import paths
+from odradek.controller.store.base import (
+    BadVersion,
+    Create,
+    Delete,
+    MetadataStore,
+    MultiFailed,
+    Node,
+    NodeExists,
+    NoNode,
+    Outcome,
+    Set,
+    Stat,
+    StoreError,
+)
+from odradek.controller.store.payloads.broker import BrokerRegistration
+from odradek.controller.store.payloads.cluster import ClusterId
+
+log = logging.getLogger(__name__)
+
+#: From this version on a registration names features.
+WITH_FEATURES = InterBrokerVersion((2, 7), 0)
+NOT_REGISTERED = -1
+
+
+class BrokerIdTaken(Exception):
+    """Another broker has registered by our id, or the one before us is not forgotten yet."""
+
+
+# What the first broker of a cluster makes, and all others find
+
+
+async def create_roots(store: MetadataStore) -> None:
+    """The persistent nodes that everything else is below."""
+    outcomes = await store.run([*map(Create, paths.with_parents(paths.PERSISTENT_ROOTS))])
+    _raise_unless(NodeExists, outcomes)
+
+
+async def cluster_id(store: MetadataStore, proposed: str) -> str:
+    """``proposed`` if the cluster has no id yet."""
+    creations = [Create(paths.CLUSTER), Create(paths.CLUSTER_ID, ClusterId(proposed).encode())]
+    _raise_unless(NodeExists, await store.run(creations))
+    return ClusterId.decode((await store.get(paths.CLUSTER_ID)).value).id
+
+
+async def generated_broker_id(store: MetadataStore, *, highest_reserved: int) -> int:
+    """One that no broker had before: how often a node was written, above what may be set."""
+    return highest_reserved + (await store.set(paths.BROKER_SEQUENCE, b"")).version
+
+
+# The broker itself
+
+
+@dataclass(frozen=True, slots=True)
+class Identity:
+    """What a broker registers as; ``listener`` is where other brokers find it."""
+
+    broker_id: int
+    registration: BrokerRegistration
+    listener: str
+
+
+class Registration:
+    """The broker's node, from session to session."""
+
+    def __init__(
+        self, store: MetadataStore, identity: Identity, spoken: InterBrokerVersion
+    ) -> None:
+        self._store = store
+        self._broker_id = identity.broker_id
+        self._registration = identity.registration
+        self._payload_version = 5 if spoken >= WITH_FEATURES else 4
+        self._sessions: set[int] = set()
+        #: The broker's epoch in this session.
+        self.epoch = NOT_REGISTERED
+
+    async def register(self) -> int:
+        """The broker's epoch.  Raises BrokerIdTaken."""
+        path = paths.broker(self._broker_id)
+        stat = await self._create(path)
+        while stat is None:
+            stat = await self._found(path) or await self._create(path)
+        self._sessions.add(self._store.session_id)
+        self.epoch = stat.created_zxid
+        at = ", ".join(map(str, self._registration.endpoints))
+        log.info("Broker %d is registered at %s in epoch %d", self._broker_id, at, self.epoch)
+        return self.epoch
+
+    async def change(self, registration: BrokerRegistration) -> None:
+        """Tell of other endpoints; the epoch stays."""
+        self._registration = registration
+        await self._store.set(paths.broker(self._broker_id), self._value())
+
+    async def _create(self, path: str) -> Stat | None:
+        """None if there is one."""
+        create = Create(path, is_ephemeral=True)
+        try:
+            _, stat = await self._store.multi([create, Set(path, self._value(), version=0)])
+        except MultiFailed as failure:
+            if isinstance(failure.cause, NodeExists):
+                return None
+            raise failure.cause from failure
+        assert isinstance(stat, Stat), stat
+        return stat
+
+    async def _found(self, path: str) -> Stat | None:
+        """The node that is there, if it is ours; None if it is gone by now."""
+        node = await self._node(path)
+        if node is None or node.stat.ephemeral_owner == self._store.session_id:
+            return None if node is None else node.stat
+        if node.stat.ephemeral_owner not in self._sessions:
+            raise BrokerIdTaken(f"{path} is registered by another: is broker.id used twice?")
+        log.info("%s was left by a session of ours that is over, and is made again", path)
+        outcomes = await self._store.run([Delete(path, version=node.stat.version)])
+        _raise_unless((NoNode, BadVersion), outcomes)
+        return None
+
+    async def _node(self, path: str) -> Node | None:
+        try:
+            return await self._store.get(path)
+        except NoNode:
+            return None
+
+    def _value(self) -> bytes:
+        return self._registration.encode(version=self._payload_version)
+
+
+def _raise_unless(
+    expected: type[StoreError] | tuple[type[StoreError], ...], outcomes: list[Outcome]
+) -> None:
+    for outcome in outcomes:
+        if isinstance(outcome, StoreError) and not isinstance(outcome, expected):
+            raise outcome

@@ -1,0 +1,147 @@
+"""What ``inter.broker.protocol.version`` means for the controller.
+
+A cluster is upgraded broker by broker: until all have the new code, everyone speaks as the old one
+does.  The setting names a release, such as ``3.9``, or a step on the way to one, such as
+``2.8-IV0``; a release means its last step.
+
+Owner: none; immutable, any thread.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import NamedTuple
+
+#: release -> its last step
+RELEASES: Mapping[tuple[int, ...], int] = {
+    (0, 8, 0): 0,
+    (0, 8, 1): 0,
+    (0, 8, 2): 0,
+    (0, 9, 0): 0,
+    (0, 10, 0): 1,
+    (0, 10, 1): 2,
+    (0, 10, 2): 0,
+    (0, 11, 0): 2,
+    (1, 0): 0,
+    (1, 1): 0,
+    (2, 0): 1,
+    (2, 1): 2,
+    (2, 2): 1,
+    (2, 3): 1,
+    (2, 4): 1,
+    (2, 5): 0,
+    (2, 6): 0,
+    (2, 7): 2,
+    (2, 8): 1,
+    (3, 0): 1,
+    (3, 1): 0,
+    (3, 2): 0,
+    (3, 3): 3,
+    (3, 4): 0,
+    (3, 5): 2,
+    (3, 6): 2,
+    (3, 7): 4,
+    (3, 8): 0,
+    (3, 9): 0,
+}
+#: These were released without steps.
+_WITHOUT_STEPS = (0, 10, 0)
+_SHAPE = re.compile(r"(0(?:\.\d+){2}|[1-9]\d*\.\d+)(?:-IV(\d+)|(?:\.\d+)*)", re.ASCII)
+
+
+class InterBrokerVersion(NamedTuple):
+    """A step on the way to a release, ordered as they came."""
+
+    release: tuple[int, ...]
+    step: int
+
+    @classmethod
+    def parse(cls, text: str) -> InterBrokerVersion:
+        """Raises ValueError for a version that never was.  ``3.9.1`` means ``3.9``."""
+        shape = _SHAPE.fullmatch(text)
+        release = tuple(map(int, shape[1].split("."))) if shape else ()
+        if not shape or release not in RELEASES:
+            raise ValueError(f"{text!r} is not a version of the protocol between brokers")
+        last = RELEASES[release]
+        step = last if shape[2] is None else int(shape[2])
+        if step > last or (shape[2] is not None and release < _WITHOUT_STEPS):
+            raise ValueError(f"{text!r} is not a version of the protocol between brokers")
+        return cls(release, step)
+
+    def __str__(self) -> str:
+        release = ".".join(map(str, self.release))
+        return release if self.release < _WITHOUT_STEPS else f"{release}-IV{self.step}"
+
+    @property
+    def knows_alter_partition(self) -> bool:
+        """Leaders ask the controller to change the ISR; before, they wrote it to the store."""
+        return self >= ((2, 7), 2)
+
+    @property
+    def knows_topic_ids(self) -> bool:
+        return self >= ((2, 8), 0)
+
+    @property
+    def knows_producer_id_blocks(self) -> bool:
+        """Brokers ask the controller for them; before, they claimed them in the store."""
+        return self >= ((3, 0), 0)
+
+    @property
+    def knows_recovering_leaders(self) -> bool:
+        """Whether a partition may be marked as led since an unclean election (KIP-704)."""
+        return self >= ((3, 2), 0)
+
+
+LATEST = InterBrokerVersion((3, 9), 0)
+
+Since = tuple[tuple[tuple[int, ...], int], int]
+
+#: (first step of the release that knows it, version of the request), the newest first
+LEADER_AND_ISR: tuple[Since, ...] = (
+    (((3, 4), 0), 7),
+    (((3, 2), 0), 6),
+    (((2, 8), 1), 5),
+    (((2, 4), 1), 4),
+    (((2, 4), 0), 3),
+    (((2, 2), 0), 2),
+    (((1, 0), 0), 1),
+)
+UPDATE_METADATA: tuple[Since, ...] = (
+    (((3, 4), 0), 8),
+    (((2, 8), 1), 7),
+    (((2, 4), 1), 6),
+    (((2, 2), 0), 5),
+    (((1, 0), 0), 4),
+    (((0, 10, 2), 0), 3),
+    (((0, 10, 0), 1), 2),
+    (((0, 9, 0), 0), 1),
+)
+STOP_REPLICA: tuple[Since, ...] = (
+    (((3, 4), 0), 4),
+    (((2, 6), 0), 3),
+    (((2, 4), 1), 2),
+    (((2, 2), 0), 1),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class RequestVersions:
+    """In which versions the controller sends its requests."""
+
+    leader_and_isr: int
+    update_metadata: int
+    stop_replica: int
+
+    @classmethod
+    def of(cls, spoken: InterBrokerVersion) -> RequestVersions:
+        return cls(
+            leader_and_isr=_version(LEADER_AND_ISR, spoken),
+            update_metadata=_version(UPDATE_METADATA, spoken),
+            stop_replica=_version(STOP_REPLICA, spoken),
+        )
+
+
+def _version(table: tuple[Since, ...], spoken: InterBrokerVersion) -> int:
+    return next((version for since, version in table if spoken >= since), 0)

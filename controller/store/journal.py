@@ -1,0 +1,198 @@
+"""The file of the embedded store: the tree's persistent nodes and its zxid, in SQLite.
+
+    node   one row for each persistent node
+    tree   one row: the zxid of the last change
+
+Every row has a checksum, a CRC-32 of its other fields, since SQLite sees damage to its own
+structure but not to what it stores.  ``application_id`` tells the file from other databases,
+``user_version`` is the version of this schema.
+
+A commit is one transaction, in the write-ahead log and synced when ``commit`` returns.  The file is
+locked from ``open`` to ``close``: another process, or another journal, is refused at once.
+
+Owner: the store; every method sleeps on the disk and is called off the loop, one at a time.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager, suppress
+from pathlib import Path
+from zlib import crc32
+
+from odradek.controller.store.base import CannotOpen
+from odradek.controller.store.tree import Gone, Mutation, Record, Tree
+
+APPLICATION_ID = 0x4F647261  # "Odra"
+SCHEMA_VERSION = 1
+_SCHEMA = """
+    CREATE TABLE node (
+        path TEXT NOT NULL PRIMARY KEY,
+        value BLOB NOT NULL,
+        created_zxid INTEGER NOT NULL,
+        modified_zxid INTEGER NOT NULL,
+        created_ms INTEGER NOT NULL,
+        modified_ms INTEGER NOT NULL,
+        version INTEGER NOT NULL,
+        creations INTEGER NOT NULL,
+        checksum INTEGER NOT NULL
+    ) WITHOUT ROWID;
+    CREATE TABLE tree (
+        only INTEGER NOT NULL PRIMARY KEY CHECK (only = 0),
+        zxid INTEGER NOT NULL,
+        checksum INTEGER NOT NULL
+    )
+"""
+
+
+class JournalError(CannotOpen):
+    """The file cannot be used; the message names it and says why."""
+
+
+class JournalInUse(JournalError):
+    """Somebody else has the file open."""
+
+
+class JournalDamaged(JournalError):
+    """It was a journal, but cannot be trusted any more."""
+
+
+class JournalForeign(JournalError):
+    """It is something else, or was written by a later version of this code."""
+
+
+class SqliteJournal:
+    """A journal in one SQLite file, with a ``-wal`` file beside it while it is open."""
+
+    def __init__(self, file: Path) -> None:
+        self.file = file
+        self._connection: sqlite3.Connection | None = None
+
+    def open(self) -> Tree:
+        """What it holds.  Made if it is not there; opened anew, and read again, if it was open."""
+        self.close()
+        with ExitStack() as unless_done, self._explained():
+            # There may be credentials in it.  What is there already must not be opened to see
+            # whether it is: closing it again would give up the lock of a journal beside this one.
+            with suppress(FileExistsError):
+                self.file.touch(mode=0o600, exist_ok=False)
+            # No time to wait for a lock, transactions by hand, and one thread after another.
+            self._connection = sqlite3.connect(
+                self.file, timeout=0, isolation_level=None, check_same_thread=False
+            )
+            unless_done.callback(self.close)
+            tree = self._opened(self._connection)
+            unless_done.pop_all()
+            return tree
+
+    def commit(self, mutations: Iterable[Mutation], zxid: int) -> None:
+        """All of them, or a JournalError; then they may be there or not, as ``open`` will tell."""
+        assert self._connection is not None, self.file
+        rows, gone = [], []
+        for mutation in mutations:
+            if isinstance(mutation, Gone):
+                gone.append(mutation)
+            else:
+                rows.append((*mutation, _checksum(mutation)))
+        with self._explained():
+            execute = self._connection.execute
+            execute("BEGIN IMMEDIATE")
+            self._connection.executemany(
+                "INSERT OR REPLACE INTO node VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", rows
+            )
+            self._connection.executemany("DELETE FROM node WHERE path = ?", gone)
+            execute("INSERT OR REPLACE INTO tree VALUES (0, ?, ?)", (zxid, _checksum([0, zxid])))
+            execute("COMMIT")
+
+    def close(self) -> None:
+        """Also if it is not open."""
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            with self._explained():
+                connection.close()
+
+    def _opened(self, connection: sqlite3.Connection) -> Tree:
+        connection.execute("PRAGMA locking_mode = EXCLUSIVE")
+        is_new = self._check_kind(connection)
+        (mode,) = connection.execute("PRAGMA journal_mode = WAL").fetchone()
+        if mode != "wal":
+            raise JournalError(f"{self.file}: no write-ahead log can be kept here ({mode})")
+        connection.execute("PRAGMA synchronous = FULL")
+        # Takes the lock: a file that was only read could be read by others too.
+        connection.execute("BEGIN EXCLUSIVE")
+        if is_new:
+            self._make(connection)
+        connection.execute("COMMIT")
+        return self._tree(connection)
+
+    def _check_kind(self, connection: sqlite3.Connection) -> bool:
+        """Whether it is new; looked at before anything is changed in what may not be ours."""
+        kind, version = _pragma(connection, "application_id"), _pragma(connection, "user_version")
+        (table_count,) = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
+        if kind == version == table_count == 0:
+            return True
+        if kind != APPLICATION_ID:
+            raise JournalForeign(f"{self.file}: this database is not a metadata store")
+        if version != SCHEMA_VERSION:
+            raise JournalForeign(
+                f"{self.file}: a metadata store of version {version};"
+                f" this release knows version {SCHEMA_VERSION}"
+            )
+        return False
+
+    def _make(self, connection: sqlite3.Connection) -> None:
+        for statement in _SCHEMA.split(";"):
+            connection.execute(statement)
+        connection.execute("INSERT INTO tree VALUES (0, 0, ?)", (_checksum([0, 0]),))
+        connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
+        connection.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
+
+    def _tree(self, connection: sqlite3.Connection) -> Tree:
+        (finding,) = connection.execute("PRAGMA integrity_check(1)").fetchone()
+        if finding != "ok":
+            raise JournalDamaged(f"{self.file}: damaged: {finding}")
+        numbers = connection.execute("SELECT * FROM tree").fetchall()
+        rows = connection.execute("SELECT * FROM node").fetchall()
+        if len(numbers) != 1 or any(_checksum(row[:-1]) != row[-1] for row in (*numbers, *rows)):
+            raise JournalDamaged(f"{self.file}: damaged: a row does not fit its checksum")
+        try:
+            return Tree(zxid=numbers[0][1], records=[Record(*row[:-1]) for row in rows])
+        except ValueError as error:
+            raise JournalDamaged(f"{self.file}: damaged: {error}") from error
+
+    @contextmanager
+    def _explained(self) -> Iterator[None]:
+        try:
+            yield
+        except UnicodeDecodeError as error:
+            # What SQLite says may quote what it found.
+            raise JournalDamaged(f"{self.file}: damaged: {error}") from error
+        except (sqlite3.Error, OSError) as error:
+            raise self._explanation(error) from error
+
+    def _explanation(self, error: sqlite3.Error | OSError) -> JournalError:
+        # The low byte is the kind of error, the rest says more.
+        match getattr(error, "sqlite_errorcode", 0) & 0xFF:
+            case sqlite3.SQLITE_BUSY | sqlite3.SQLITE_LOCKED:
+                return JournalInUse(f"{self.file}: in use, probably by another broker")
+            case sqlite3.SQLITE_CORRUPT:
+                return JournalDamaged(f"{self.file}: damaged: {error}")
+            case sqlite3.SQLITE_NOTADB:
+                return JournalForeign(f"{self.file}: not a metadata store, or its start is damaged")
+            case _:
+                return JournalError(f"{self.file}: {error}")
+
+
+def _pragma(connection: sqlite3.Connection, name: str) -> int:
+    (value,) = connection.execute(f"PRAGMA {name}").fetchone()
+    assert isinstance(value, int), (name, value)
+    return value
+
+
+def _checksum(fields: Sequence[object]) -> int:
+    """Also of their types: a single bit makes a text of bytes, or a zero of none."""
+    values = [each for each in fields if isinstance(each, bytes)]
+    # In ASCII, since the characters that repr() escapes change with Python's version.
+    rest = ascii([[len(each)] if isinstance(each, bytes) else each for each in fields])
+    return crc32(b"".join(values), crc32(rest.encode()))

@@ -1,0 +1,361 @@
+"""Where in the tree is what: every path that Kafka has in ZooKeeper, built and parsed.
+
+    /cluster/id
+    /brokers/ids/ID                             ephemeral; its czxid is the broker's epoch
+    /brokers/topics/T/partitions/P/state
+    /brokers/seqid                              its version makes broker ids
+    /controller                                 ephemeral
+    /controller_epoch
+    /config/TYPE/NAME                           TYPE: topics, clients, users, brokers, ips
+    /config/users/U/clients/C
+    /config/changes/config_change_N
+    /isr_change_notification/isr_change_N
+    /log_dir_event_notification/log_dir_event_N
+    /admin/delete_topics/T
+    /admin/reassign_partitions
+    /admin/preferred_replica_election
+    /latest_producer_id_block
+    /feature
+    /migration                                  of a cluster that moves to KRaft
+    /consumers/GROUP/offsets/T/P                where clients older than 0.9 keep offsets
+    /kafka-acl/RESOURCE/NAME                    and /kafka-acl-extended/prefixed/RESOURCE/NAME
+    /kafka-acl-changes/acl_changes_N            and /kafka-acl-extended-changes/acl_changes_N
+    /delegation_token/tokens/ID
+    /delegation_token/token_changes/token_change_N
+
+N is ten digits that the store appends.  Users and clients are URL-encoded in /config, since their
+names may contain slashes; the node ``<default>`` holds what is true of all that have none of their
+own.  What cannot be parsed is None: other tools may leave nodes of their own in the tree.
+
+Owner: none; immutable, any thread.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from enum import Enum
+from urllib.parse import quote, unquote_plus
+
+from odradek.protocol.types import TopicPartition
+
+INT32_MAX = 2**31 - 1
+
+ADMIN = "/admin"
+BROKERS = "/brokers"
+CLUSTER = "/cluster"
+CONFIG = "/config"
+CONSUMERS = "/consumers"
+CONTROLLER = "/controller"
+CONTROLLER_EPOCH = "/controller_epoch"
+DELEGATION_TOKEN = "/delegation_token"
+EXTENDED_ACL = "/kafka-acl-extended"
+FEATURE = "/feature"
+LITERAL_ACL = "/kafka-acl"
+MIGRATION = "/migration"
+PRODUCER_ID_BLOCK = "/latest_producer_id_block"
+
+BROKER_IDS = f"{BROKERS}/ids"
+BROKER_SEQUENCE = f"{BROKERS}/seqid"
+CLUSTER_ID = f"{CLUSTER}/id"
+DELEGATION_TOKENS = f"{DELEGATION_TOKEN}/tokens"
+DELETE_TOPICS = f"{ADMIN}/delete_topics"
+PREFERRED_REPLICA_ELECTION = f"{ADMIN}/preferred_replica_election"
+PREFIXED_ACL = f"{EXTENDED_ACL}/prefixed"
+REASSIGN_PARTITIONS = f"{ADMIN}/reassign_partitions"
+TOPICS = f"{BROKERS}/topics"
+
+#: The node below /config/TYPE for all that have none of their own.
+DEFAULT_ENTITY = "<default>"
+
+
+# Notifications
+
+
+@dataclass(frozen=True, slots=True)
+class NodeSequence:
+    """A parent whose children are numbered as they come."""
+
+    parent: str
+    name_prefix: str
+
+    @property
+    def new(self) -> str:
+        """What a sequential node is created as: the store appends the number."""
+        return f"{self.parent}/{self.name_prefix}"
+
+    def child(self, name: str) -> str:
+        return f"{self.parent}/{name}"
+
+    def number(self, name: str) -> int | None:
+        """Negative ones follow 2**31 - 1, since the store counts in 32 bits."""
+        match = _SEQUENCE_NUMBER.fullmatch(name.removeprefix(self.name_prefix))
+        return int(match[0]) if match and name.startswith(self.name_prefix) else None
+
+    def in_order(self, names: Iterable[str]) -> list[str]:
+        """Those of ``names`` that belong to the sequence, the oldest first."""
+        numbers = {name: self.number(name) for name in names}
+        known = ((number, name) for name, number in numbers.items() if number is not None)
+        return [name for _, name in sorted(known)]
+
+
+_SEQUENCE_NUMBER = re.compile(r"-?[0-9]{1,10}", re.ASCII)
+
+CONFIG_CHANGES = NodeSequence(f"{CONFIG}/changes", "config_change_")
+ISR_CHANGES = NodeSequence("/isr_change_notification", "isr_change_")
+LOG_DIR_EVENTS = NodeSequence("/log_dir_event_notification", "log_dir_event_")
+ACL_CHANGES = NodeSequence("/kafka-acl-changes", "acl_changes_")
+EXTENDED_ACL_CHANGES = NodeSequence("/kafka-acl-extended-changes", "acl_changes_")
+TOKEN_CHANGES = NodeSequence(f"{DELEGATION_TOKEN}/token_changes", "token_change_")
+
+
+# Brokers and topics
+
+
+def broker(broker_id: int) -> str:
+    return f"{BROKER_IDS}/{broker_id}"
+
+
+def broker_id(name: str) -> int | None:
+    """Of a child of /brokers/ids."""
+    return _number(name)
+
+
+def topic(name: str) -> str:
+    return f"{TOPICS}/{name}"
+
+
+def topic_partitions(name: str) -> str:
+    return f"{TOPICS}/{name}/partitions"
+
+
+def partition(which: TopicPartition) -> str:
+    return f"{TOPICS}/{which.topic}/partitions/{which.partition}"
+
+
+def partition_state(which: TopicPartition) -> str:
+    return f"{TOPICS}/{which.topic}/partitions/{which.partition}/state"
+
+
+def topic_of(path: str) -> str | None:
+    """The topic whose node this is, or below whose node it lies."""
+    match = _BELOW_TOPICS.match(path)
+    return match[1] if match else None
+
+
+def partition_of(path: str) -> TopicPartition | None:
+    """The partition whose node this is, or below whose node it lies."""
+    match = _BELOW_PARTITIONS.match(path)
+    number = _number(match[2]) if match else None
+    return TopicPartition(match[1], number) if match and number is not None else None
+
+
+def partition_number(name: str) -> int | None:
+    """Of a child of a topic's partitions."""
+    return _number(name)
+
+
+_BELOW_TOPICS = re.compile(rf"{TOPICS}/([^/]+)(?=/|\Z)")
+_BELOW_PARTITIONS = re.compile(rf"{TOPICS}/([^/]+)/partitions/([^/]+)(?=/|\Z)")
+_NUMBER = re.compile(r"0|[1-9][0-9]{0,9}", re.ASCII)
+
+
+def _number(text: str) -> int | None:
+    """Only as it is written: 07 is another node than 7."""
+    number = int(text) if _NUMBER.fullmatch(text) else None
+    return number if number is not None and number <= INT32_MAX else None
+
+
+def topic_to_delete(name: str) -> str:
+    return f"{DELETE_TOPICS}/{name}"
+
+
+def consumer_offset(group: str, which: TopicPartition) -> str:
+    return f"{CONSUMERS}/{group}/offsets/{which.topic}/{which.partition}"
+
+
+# Access
+
+
+def literal_acl(resource_type: str, name: str) -> str:
+    return f"{LITERAL_ACL}/{resource_type}/{name}"
+
+
+def prefixed_acl(resource_type: str, name: str) -> str:
+    return f"{PREFIXED_ACL}/{resource_type}/{name}"
+
+
+def delegation_token(token_id: str) -> str:
+    return f"{DELEGATION_TOKENS}/{token_id}"
+
+
+# Configurations
+
+
+class EntityType(Enum):
+    """What may be configured; its value is the node below /config."""
+
+    TOPIC = "topics"
+    CLIENT = "clients"
+    USER = "users"
+    BROKER = "brokers"
+    IP = "ips"
+
+    @property
+    def path(self) -> str:
+        return f"{CONFIG}/{self.value}"
+
+
+@dataclass(frozen=True, slots=True)
+class ConfigEntity:
+    """What a configuration is of.  ``node`` and ``client_node`` are names in the tree.
+
+    Those of users and clients are encoded; ``client_node`` is for a client of one user.
+    """
+
+    kind: EntityType
+    node: str
+    client_node: str | None = None
+
+    @classmethod
+    def parse(cls, entity_path: str) -> ConfigEntity | None:
+        """From the form that ``str()`` shows: of a change, or of a path below /config/."""
+        match entity_path.split("/"):
+            case [kind, node] if kind in _KINDS and node:
+                return cls(_KINDS[kind], node)
+            case ["users", node, "clients", client_node] if node and client_node:
+                return cls(EntityType.USER, node, client_node)
+            case _:
+                return None
+
+    def __str__(self) -> str:
+        own = f"{self.kind.value}/{self.node}"
+        return own if self.client_node is None else f"{own}/clients/{self.client_node}"
+
+    @property
+    def path(self) -> str:
+        return f"{CONFIG}/{self}"
+
+
+_KINDS = {kind.value: kind for kind in EntityType}
+
+
+def topic_config(name: str) -> ConfigEntity:
+    return ConfigEntity(EntityType.TOPIC, name)
+
+
+def broker_config(number: int | None) -> ConfigEntity:
+    """None: that of all brokers."""
+    return ConfigEntity(EntityType.BROKER, DEFAULT_ENTITY if number is None else str(number))
+
+
+def client_config(client_id: str | None) -> ConfigEntity:
+    """None: that of clients which have none."""
+    return ConfigEntity(EntityType.CLIENT, _encoded_or_default(client_id))
+
+
+def user_config(user: str | None) -> ConfigEntity:
+    """None: that of users which have none."""
+    return ConfigEntity(EntityType.USER, _encoded_or_default(user))
+
+
+def user_client_config(*, user: str | None, client_id: str | None) -> ConfigEntity:
+    """None: that of users, or of a user's clients, which have none."""
+    return ConfigEntity(
+        EntityType.USER, _encoded_or_default(user), client_node=_encoded_or_default(client_id)
+    )
+
+
+def ip_config(address: str | None) -> ConfigEntity:
+    """None: that of addresses which have none."""
+    return ConfigEntity(EntityType.IP, DEFAULT_ENTITY if address is None else address)
+
+
+def encoded(name: str) -> str:
+    """A user's or client's name as a node's; only letters, digits, ``.-_`` stay as they are."""
+    return quote(name, safe="").replace("~", "%7E")
+
+
+def decoded(node: str) -> str | None:
+    """The user's or client's name; None for the default."""
+    return None if node == DEFAULT_ENTITY else unquote_plus(node)
+
+
+def _encoded_or_default(name: str | None) -> str:
+    return DEFAULT_ENTITY if name is None else encoded(name)
+
+
+# What must be there, and who may read it
+
+
+def with_parents(wanted: Iterable[str]) -> tuple[str, ...]:
+    """Each path after its parents, none twice: the order in which nodes can be created."""
+    places = {place: None for path in wanted for place in (*parents(path), path)}
+    return tuple(places)
+
+
+def parents(path: str) -> list[str]:
+    """From the top; without the root."""
+    names = path.split("/")[1:-1]
+    return ["/" + "/".join(names[: count + 1]) for count in range(len(names))]
+
+
+#: The persistent nodes that are there before a broker does anything else.
+PERSISTENT_ROOTS = (
+    CONSUMERS,
+    BROKER_IDS,
+    TOPICS,
+    CONFIG_CHANGES.parent,
+    DELETE_TOPICS,
+    BROKER_SEQUENCE,
+    ISR_CHANGES.parent,
+    PRODUCER_ID_BLOCK,
+    LOG_DIR_EVENTS.parent,
+    *(kind.path for kind in EntityType),
+)
+
+#: Those that an authorizer adds.
+RESOURCE_TYPES = ("Cluster", "User", "Topic", "Group", "TransactionalId", "DelegationToken")
+ACL_ROOTS = (
+    *(f"{LITERAL_ACL}/{resource_type}" for resource_type in RESOURCE_TYPES),
+    *(f"{PREFIXED_ACL}/{resource_type}" for resource_type in RESOURCE_TYPES),
+    ACL_CHANGES.parent,
+    EXTENDED_ACL_CHANGES.parent,
+)
+
+#: Those that delegation tokens add.
+TOKEN_ROOTS = (TOKEN_CHANGES.parent, DELEGATION_TOKENS)
+
+#: The tops of all that only brokers may change when ``zookeeper.set.acl`` is on.
+SECURE_ROOTS = (
+    ADMIN,
+    BROKERS,
+    CLUSTER,
+    CONFIG,
+    CONTROLLER,
+    CONTROLLER_EPOCH,
+    ISR_CHANGES.parent,
+    PRODUCER_ID_BLOCK,
+    LOG_DIR_EVENTS.parent,
+    DELEGATION_TOKEN,
+    EXTENDED_ACL,
+    MIGRATION,
+    FEATURE,
+    LITERAL_ACL,
+    ACL_CHANGES.parent,
+    PREFIXED_ACL,
+    EXTENDED_ACL_CHANGES.parent,
+)
+
+#: What begins so holds secrets, and only brokers may read it then.
+SENSITIVE_ROOTS = (EntityType.USER.path, EntityType.BROKER.path, DELEGATION_TOKENS)
+
+
+def is_sensitive(path: str) -> bool:
+    return path.startswith(SENSITIVE_ROOTS)
+
+
+def is_open_to_all(path: str) -> bool:
+    """Whether anybody may change the node: the oldest consumers write below it themselves."""
+    return path == CONSUMERS

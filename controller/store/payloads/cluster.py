@@ -1,0 +1,121 @@
+"""What a cluster has one of: its id, its features, the last block of producer ids.
+
+/cluster/id
+
+    {"version":"1","id":"<22 characters of base64url>"}
+
+/feature
+
+    {"features":{"F":{"max_version_level":3}},"version":2,"status":1}
+
+    v1  each feature has a min_version_level too
+    v2  only the level that is in force
+
+/latest_producer_id_block
+
+    {"version":1,"broker":1,"block_start":"0","block_end":"999"}
+
+    Both ends belong to the block.  The node is made without a value, before the first block.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import IntEnum
+from typing import Any
+
+from odradek.controller.store import paths
+from odradek.controller.store.payloads.fields import Fields, write_json
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterId:
+    id: str
+    extra: Mapping[str, Any] = field(default_factory=dict)
+
+    def encode(self) -> bytes:
+        return write_json({"version": "1", "id": self.id}, self.extra)
+
+    @classmethod
+    def decode(cls, value: bytes, node: str = paths.CLUSTER_ID) -> ClusterId:
+        fields = Fields.parse(value, node)
+        return cls(fields.text("id"), fields.beyond({"version", "id"}))
+
+
+class FeatureStatus(IntEnum):
+    """Whether the features are in force: only with inter.broker.protocol.version 2.7 or later."""
+
+    DISABLED = 0
+    ENABLED = 1
+
+
+@dataclass(frozen=True, slots=True)
+class FinalizedFeatures:
+    """The level of each feature that the whole cluster has agreed on (KIP-584)."""
+
+    status: FeatureStatus
+    levels: Mapping[str, int] = field(default_factory=dict)
+    extra: Mapping[str, Any] = field(default_factory=dict)
+
+    def encode(self, *, version: int = 2) -> bytes:
+        """Version 1 is for ``inter.broker.protocol.version`` below 3.3."""
+        assert version in (1, 2), version
+        names = ("max_version_level", "min_version_level")[: 3 - version]
+        levels = {feature: dict.fromkeys(names, level) for feature, level in self.levels.items()}
+        fields = {"features": levels, "version": version, "status": int(self.status)}
+        return write_json(fields, self.extra)
+
+    @classmethod
+    def decode(cls, value: bytes, node: str = paths.FEATURE) -> FinalizedFeatures:
+        fields = Fields.parse(value, node)
+        version, status = fields.int32("version"), fields.int32("status")
+        if version not in (1, 2):
+            fields.refuse(f"version {version} is unknown")
+        if status not in _STATUSES:
+            fields.refuse(f"status {status} is unknown")
+        if not fields.has("features"):
+            fields.refuse("there are no features")
+        levels = {
+            name: _level(name, each, lowest=each.int32("min_version_level") if version == 1 else 1)
+            for name, each in fields.objects_map("features").items()
+        }
+        return cls(FeatureStatus(status), levels, fields.beyond({"version", "status", "features"}))
+
+
+def _level(name: str, fields: Fields, *, lowest: int) -> int:
+    level = fields.int32("max_version_level")
+    if not 1 <= lowest <= level:
+        fields.refuse(f"not a level of a feature: {name} {level}")
+    return level
+
+
+_STATUSES = frozenset(map(int, FeatureStatus))
+
+
+@dataclass(frozen=True, slots=True)
+class ProducerIdBlock:
+    """The last block of producer ids that was given away, and to whom."""
+
+    broker_id: int
+    block_start: int
+    block_end: int
+    extra: Mapping[str, Any] = field(default_factory=dict)
+
+    def encode(self) -> bytes:
+        fields = {
+            "version": 1,
+            "broker": self.broker_id,
+            "block_start": str(self.block_start),
+            "block_end": str(self.block_end),
+        }
+        return write_json(fields, self.extra)
+
+    @classmethod
+    def decode(cls, value: bytes, node: str = paths.PRODUCER_ID_BLOCK) -> ProducerIdBlock:
+        fields = Fields.parse(value, node)
+        start, end = fields.int64_in_text("block_start"), fields.int64_in_text("block_end")
+        if not 0 <= start <= end:
+            fields.refuse(f"not a block of producer ids: {start} to {end}")
+        extra = fields.beyond({"version", "broker", "block_start", "block_end"})
+        return cls(fields.int32("broker"), start, end, extra)

@@ -1,0 +1,22 @@
+"""An offset as consumers older than 0.9 keep it: where OffsetCommit and OffsetFetch v0 have it.
+
+/consumers/GROUP/offsets/T/P is a number in decimal digits.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from odradek.controller.store.payloads.fields import INT64_MAX, parse_number
+
+
+@dataclass(frozen=True, slots=True)
+class ConsumerOffset:
+    offset: int
+
+    def encode(self) -> bytes:
+        return str(self.offset).encode()
+
+    @classmethod
+    def decode(cls, value: bytes, node: str = "a consumer's offset") -> ConsumerOffset:
+        return cls(parse_number(value, node, largest=INT64_MAX))

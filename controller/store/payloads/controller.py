@@ -1,0 +1,75 @@
+"""Who the controller is, and its epoch.
+
+/controller
+
+    {"version":2,"brokerid":1,"timestamp":"1700000000000","kraftControllerEpoch":-1}
+
+    before v1  the broker's id and nothing else, no JSON
+    v1         version, brokerid, timestamp
+    v2         kraftControllerEpoch: -1 unless a cluster moves to KRaft (KIP-866)
+
+/controller_epoch is a number in decimal digits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from odradek.controller.store import paths
+from odradek.controller.store.payloads.fields import (
+    INT32_MAX,
+    Fields,
+    parse_number,
+    write_json,
+)
+
+NOT_KRAFT = -1
+UNKNOWN_TIME_MS = -1
+
+
+@dataclass(frozen=True, slots=True)
+class ControllerRegistration:
+    broker_id: int
+    timestamp_ms: int = UNKNOWN_TIME_MS
+    kraft_controller_epoch: int = NOT_KRAFT
+    extra: Mapping[str, Any] = field(default_factory=dict)
+
+    def encode(self) -> bytes:
+        fields = {
+            "version": 2,
+            "brokerid": self.broker_id,
+            "timestamp": str(self.timestamp_ms),
+            "kraftControllerEpoch": self.kraft_controller_epoch,
+        }
+        return write_json(fields, self.extra)
+
+    @classmethod
+    def decode(cls, value: bytes, node: str = paths.CONTROLLER) -> ControllerRegistration:
+        if value.isdigit():
+            return cls(parse_number(value, node, largest=INT32_MAX))
+        fields = Fields.parse(value, node)
+        return cls(
+            broker_id=fields.int32("brokerid"),
+            timestamp_ms=fields.int64_in_text("timestamp", default=UNKNOWN_TIME_MS),
+            kraft_controller_epoch=fields.int32("kraftControllerEpoch", default=NOT_KRAFT),
+            extra=fields.beyond(_KNOWN),
+        )
+
+
+_KNOWN = frozenset(("version", "brokerid", "timestamp", "kraftControllerEpoch"))
+
+
+@dataclass(frozen=True, slots=True)
+class ControllerEpoch:
+    """Raised by each election; the node's own version guards every write of a controller."""
+
+    epoch: int
+
+    def encode(self) -> bytes:
+        return str(self.epoch).encode()
+
+    @classmethod
+    def decode(cls, value: bytes, node: str = paths.CONTROLLER_EPOCH) -> ControllerEpoch:
+        return cls(parse_number(value, node, largest=INT32_MAX))

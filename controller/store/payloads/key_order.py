@@ -1,0 +1,53 @@
+"""The order in which Kafka writes the keys of its maps.
+
+JSON objects have no order, and no reader needs this one.  It makes what we write equal to what
+Kafka writes, to the byte, so that trees can be compared as they are and a node that has not changed
+is seen not to have changed.
+
+Kafka's maps are hash tables: keys come by bucket.  A table has a power of two of buckets and is
+doubled when it is three quarters full.  Where an object always has the same keys, their order is
+written out beside it instead.  Not imitated: Scala's immutable maps of five keys or more (listeners
+of a broker) and its sets of partitions, which we leave in the order they are given in.
+"""
+
+from collections.abc import Mapping
+from typing import TypeVar
+
+Value = TypeVar("Value")
+
+BUCKETS_MIN = 16
+
+
+def like_mutable_map(entries: Mapping[str, Value]) -> dict[str, Value]:
+    """As Scala's mutable.HashMap: within a bucket by hash."""
+    last = _buckets(len(entries)) - 1
+    hashes = {key: _spread_hash(key) for key in entries}
+    in_order = sorted(entries, key=lambda key: (hashes[key] & last, _signed(hashes[key])))
+    return {key: entries[key] for key in in_order}
+
+
+def like_properties(entries: Mapping[str, Value]) -> dict[str, Value]:
+    """As java.util.Properties: within a bucket as they are given."""
+    last = _buckets(len(entries)) - 1
+    in_order = sorted(entries, key=lambda key: _spread_hash(key) & last)
+    return {key: entries[key] for key in in_order}
+
+
+def _buckets(count: int) -> int:
+    buckets = BUCKETS_MIN
+    while count >= buckets * 3 // 4:
+        buckets *= 2
+    return buckets
+
+
+def _spread_hash(key: str) -> int:
+    """Of a Java string, its upper half mixed into the lower; as an unsigned number."""
+    units = key.encode("utf-16-be")
+    hashed = 0
+    for high, low in zip(units[::2], units[1::2], strict=True):
+        hashed = (31 * hashed + (high << 8 | low)) & 0xFFFFFFFF
+    return hashed ^ hashed >> 16
+
+
+def _signed(number: int) -> int:
+    return number - 2**32 if number >= 2**31 else number

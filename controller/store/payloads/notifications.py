@@ -1,0 +1,59 @@
+"""What brokers tell the controller through the tree.
+
+/isr_change_notification/isr_change_N: in-sync replicas of these partitions have changed
+
+    {"version":1,"partitions":[{"topic":"T","partition":0}]}
+
+/log_dir_event_notification/log_dir_event_N: a log directory of this broker has failed
+
+    {"version":1,"broker":1,"event":1}
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from odradek.controller.store.payloads.fields import Fields, write_json
+from odradek.controller.store.payloads.partitions import partition_objects, partitions_in
+from odradek.protocol.types import TopicPartition
+
+LOG_DIR_FAILURE = 1
+
+
+@dataclass(frozen=True, slots=True)
+class IsrChange:
+    partitions: tuple[TopicPartition, ...]
+    extra: Mapping[str, Any] = field(default_factory=dict)
+
+    def encode(self) -> bytes:
+        partitions = partition_objects(self.partitions)
+        return write_json({"version": 1, "partitions": partitions}, self.extra)
+
+    @classmethod
+    def decode(cls, value: bytes, node: str = "a change of in-sync replicas") -> IsrChange:
+        fields = Fields.parse(value, node)
+        return cls(
+            partitions_in(fields.objects("partitions")), fields.beyond({"version", "partitions"})
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class LogDirEvent:
+    broker_id: int
+    event: int = LOG_DIR_FAILURE
+    extra: Mapping[str, Any] = field(default_factory=dict)
+
+    def encode(self) -> bytes:
+        fields = {"version": 1, "broker": self.broker_id, "event": self.event}
+        return write_json(fields, self.extra)
+
+    @classmethod
+    def decode(cls, value: bytes, node: str = "an event of a log directory") -> LogDirEvent:
+        fields = Fields.parse(value, node)
+        return cls(
+            broker_id=fields.int32("broker"),
+            event=fields.int32("event", default=LOG_DIR_FAILURE),
+            extra=fields.beyond({"version", "broker", "event"}),
+        )

@@ -1,0 +1,383 @@
+"""A tree of nodes in memory, as ZooKeeper keeps it: versions, ephemerals, sequences, sessions.
+
+Every change has a number, the zxid, one higher than the last; all parts of a multi share one.  A
+sequential node is numbered by how many children its parent has ever had.  Several sessions may
+share a tree.  Nothing is awaited and nothing written here: an operation is done at once, and its
+``Effects`` say what to answer, which nodes to keep on disk, and which watches to call; whoever has
+a disk sees to it that nobody is answered or called before what they learn is kept.
+
+What is to be kept are whole nodes, or the names of those that are gone, so that only the last of
+several changes to a node need be written.  Ephemeral nodes are none of it, but the zxid and the
+count of their parent's children are: neither goes back when a process starts again.
+
+Owner: the event loop, or none: the tree belongs to whoever made it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from odradek.controller.store.base import (
+    ANY_VERSION,
+    BadVersion,
+    Change,
+    Check,
+    Children,
+    Create,
+    Created,
+    Delete,
+    Exists,
+    Fenced,
+    Get,
+    MultiFailed,
+    NoChildrenForEphemerals,
+    Node,
+    NodeExists,
+    NoNode,
+    NotEmpty,
+    Operation,
+    Outcome,
+    Read,
+    Result,
+    SessionExpired,
+    Set,
+    Stat,
+    StoreError,
+    WatchEvent,
+    Write,
+)
+from odradek.controller.store.watches import Call, Watches
+
+ROOT = "/"
+NO_OWNER = 0
+
+# What ZooKeeper takes for a path.  It counts in UTF-16, so nothing beyond U+FFFF passes either.
+_NAME = r"(?!\.\.?(?:/|\Z))[^/\0-\x1f\x7f-\x9f\ud800-\uf8ff\ufff0-\U0010ffff]+"
+_LEGAL = re.compile(rf"/|(?:/{_NAME})+")
+
+
+class Record(NamedTuple):
+    """A persistent node, as it is to be kept."""
+
+    path: str
+    value: bytes
+    created_zxid: int
+    modified_zxid: int
+    created_ms: int
+    modified_ms: int
+    version: int
+    creations: int  # of children, ever
+
+
+class Gone(NamedTuple):
+    """There is nothing to keep at this path any more."""
+
+    path: str
+
+
+Mutation = Record | Gone
+
+
+@dataclass(slots=True)
+class Effects:
+    """What operations came to; ``mutations`` by path, ``calls`` in their order."""
+
+    outcomes: list[Outcome] = field(default_factory=list)
+    mutations: dict[str, Mutation] = field(default_factory=dict)
+    calls: list[Call] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class _Node:
+    value: bytes
+    created_zxid: int
+    modified_zxid: int
+    created_ms: int
+    modified_ms: int
+    version: int = 0
+    creations: int = 0
+    owner: int = NO_OWNER
+    # A dictionary, not a set: the order of names then depends on nothing but what was done.
+    children: dict[str, None] = field(default_factory=dict)
+
+    @property
+    def stat(self) -> Stat:
+        return Stat(
+            created_zxid=self.created_zxid,
+            modified_zxid=self.modified_zxid,
+            created_ms=self.created_ms,
+            modified_ms=self.modified_ms,
+            version=self.version,
+            # Creations and deletions.  What is not there any more was deleted.
+            children_version=2 * self.creations - len(self.children),
+            ephemeral_owner=self.owner,
+            children_count=len(self.children),
+        )
+
+
+@dataclass(slots=True)
+class _Transaction:
+    """Writes that are done together; ``undo`` has what takes each of them back."""
+
+    session_id: int
+    zxid: int
+    now_ms: int
+    undo: list[Callable[[], None]] = field(default_factory=list)
+    touched: list[str] = field(default_factory=list)
+    events: list[WatchEvent] = field(default_factory=list)
+
+
+class Tree:
+    """All nodes, sessions and watches; ``zxid`` is that of the last change."""
+
+    def __init__(self, *, zxid: int = 0, records: Iterable[Record] = ()) -> None:
+        """Of kept records; a ValueError if they do not make a tree."""
+        self.zxid = zxid
+        self._nodes = {ROOT: _Node(b"", 0, 0, 0, 0)}
+        self._ephemerals: dict[int, dict[str, None]] = {}
+        self._watches = Watches()
+        for record in sorted(records):
+            self._load(record)
+
+    def records(self) -> list[Record]:
+        """Everything that is to be kept, but for the zxid."""
+        return [
+            record for path in self._nodes if isinstance(record := self._mutation(path), Record)
+        ]
+
+    def begin_session(self) -> int:
+        """Its id is the zxid of its beginning, so that there is never another one like it."""
+        self.zxid += 1
+        self._ephemerals[self.zxid] = {}
+        return self.zxid
+
+    def end_session(self, session_id: int, *, now_ms: int) -> Effects:
+        """Its watches are forgotten, and its ephemeral nodes are gone."""
+        self._watches.forget(session_id)
+        gone = [Delete(path) for path in self._ephemerals[session_id]]
+        effects = self.multi(session_id, gone, now_ms=now_ms)
+        del self._ephemerals[session_id]
+        return effects
+
+    def run(
+        self,
+        session_id: int,
+        operations: Sequence[Operation],
+        *,
+        fence: Check | None = None,
+        now_ms: int,
+    ) -> Effects:
+        """Each for itself, in order; a ``fence`` holds for every write."""
+        self._check(session_id, operations)
+        effects = Effects()
+        for operation in operations:
+            try:
+                if isinstance(operation, Read):
+                    outcome: Outcome = self._read(session_id, operation)
+                elif fence is None:
+                    (outcome,) = self._write(session_id, [operation], effects, now_ms)
+                else:
+                    _, outcome = self._write(session_id, [fence, operation], effects, now_ms)
+            except MultiFailed as failure:
+                is_fenced = fence is not None and failure.slot == 0
+                outcome = Fenced(failure.path) if is_fenced else failure.cause
+            except StoreError as failure:
+                # Its frames hold the effects, which are to hold it.
+                outcome = failure.with_traceback(None)
+            effects.outcomes.append(outcome)
+        return effects
+
+    def multi(self, session_id: int, operations: Sequence[Write], *, now_ms: int) -> Effects:
+        """All as one, or MultiFailed and nothing."""
+        self._check(session_id, operations)
+        effects = Effects()
+        effects.outcomes += self._write(session_id, operations, effects, now_ms)
+        return effects
+
+    def _check(self, session_id: int, operations: Iterable[Operation]) -> None:
+        """Before anything is done: what is raised here must not leave half of a run behind."""
+        if session_id not in self._ephemerals:
+            raise SessionExpired
+        for operation in operations:
+            is_sequential = isinstance(operation, Create) and operation.is_sequential
+            path = operation.path + "0" if is_sequential else operation.path
+            if not _LEGAL.fullmatch(path) or (path == ROOT and isinstance(operation, Delete)):
+                raise ValueError(f"not a path for {type(operation).__name__}: {operation.path!r}")
+
+    def _read(self, session_id: int, operation: Read) -> Result:
+        path, watch = operation.path, operation.watch
+        node = self._nodes.get(path)
+        match operation:
+            case Exists():
+                # Also of a node that is not there: its beginning is waited for.
+                if watch is not None:
+                    self._watches.wait_at_value(path, session_id, watch)
+                return None if node is None else node.stat
+            case _ if node is None:
+                raise NoNode(path)
+            case Get():
+                if watch is not None:
+                    self._watches.wait_at_value(path, session_id, watch)
+                return Node(node.value, node.stat)
+            case Children():
+                if watch is not None:
+                    self._watches.wait_at_children(path, session_id, watch)
+                return list(node.children)
+
+    def _write(
+        self, session_id: int, operations: Sequence[Write], effects: Effects, now_ms: int
+    ) -> list[Result]:
+        transaction = _Transaction(session_id, self.zxid + 1, now_ms)
+        results: list[Result] = []
+        for slot, operation in enumerate(operations):
+            try:
+                results.append(self._do(operation, transaction))
+            except StoreError as cause:
+                for take_back in reversed(transaction.undo):
+                    take_back()
+                raise MultiFailed(slot, cause.with_traceback(None)) from None
+        if transaction.events:
+            self.zxid = transaction.zxid
+        for path in transaction.touched:
+            effects.mutations[path] = self._mutation(path)
+        for event in transaction.events:
+            effects.calls += self._watches.taken_for(event)
+        return results
+
+    def _do(self, operation: Write, transaction: _Transaction) -> Result:
+        match operation:
+            case Create():
+                return self._create(operation, transaction)
+            case Set():
+                return self._set(operation, transaction)
+            case Delete():
+                self._delete(operation, transaction)
+            case Check():
+                self._node(operation.path, operation.version)
+        return None
+
+    def _create(self, operation: Create, transaction: _Transaction) -> Created:
+        path = operation.path
+        parent_path = parent_of(path)
+        parent = self._nodes.get(parent_path)
+        if parent is None:
+            raise NoNode(operation.path)
+        if operation.is_sequential:
+            path = f"{path}{parent.creations:010d}"
+        if path in self._nodes:
+            raise NodeExists(operation.path)
+        if parent.owner != NO_OWNER:
+            raise NoChildrenForEphemerals(operation.path)
+        node = _Node(
+            operation.value,
+            created_zxid=transaction.zxid,
+            modified_zxid=transaction.zxid,
+            created_ms=transaction.now_ms,
+            modified_ms=transaction.now_ms,
+            owner=transaction.session_id if operation.is_ephemeral else NO_OWNER,
+        )
+        parent.creations += 1
+        self._add(path, node)
+        transaction.undo.append(lambda: self._uncreate(path, parent))
+        transaction.touched += [path, parent_path] if node.owner == NO_OWNER else [parent_path]
+        transaction.events.append(WatchEvent(Change.CREATED, path))
+        transaction.events.append(WatchEvent(Change.CHILDREN, parent_path))
+        return Created(path, node.stat)
+
+    def _uncreate(self, path: str, parent: _Node) -> None:
+        self._remove(path)
+        parent.creations -= 1
+
+    def _set(self, operation: Set, transaction: _Transaction) -> Stat:
+        path = operation.path
+        node = self._node(path, operation.version)
+        before = (node.value, node.version, node.modified_zxid, node.modified_ms)
+
+        def take_back() -> None:
+            node.value, node.version, node.modified_zxid, node.modified_ms = before
+
+        node.value = operation.value
+        node.version += 1
+        node.modified_zxid = transaction.zxid
+        node.modified_ms = transaction.now_ms
+        transaction.undo.append(take_back)
+        if node.owner == NO_OWNER:
+            transaction.touched.append(path)
+        transaction.events.append(WatchEvent(Change.VALUE, path))
+        return node.stat
+
+    def _delete(self, operation: Delete, transaction: _Transaction) -> None:
+        path = operation.path
+        node = self._node(path, operation.version)
+        if node.children:
+            raise NotEmpty(path)
+        self._remove(path)
+        transaction.undo.append(lambda: self._add(path, node))
+        if node.owner == NO_OWNER:
+            transaction.touched.append(path)
+        transaction.events.append(WatchEvent(Change.DELETED, path))
+        transaction.events.append(WatchEvent(Change.CHILDREN, parent_of(path)))
+
+    def _node(self, path: str, version: int) -> _Node:
+        node = self._nodes.get(path)
+        if node is None:
+            raise NoNode(path)
+        if version not in (ANY_VERSION, node.version):
+            raise BadVersion(path)
+        return node
+
+    def _add(self, path: str, node: _Node) -> None:
+        self._nodes[path] = node
+        self._nodes[parent_of(path)].children[_name_of(path)] = None
+        if node.owner != NO_OWNER:
+            self._ephemerals[node.owner][path] = None
+
+    def _remove(self, path: str) -> None:
+        node = self._nodes.pop(path)
+        del self._nodes[parent_of(path)].children[_name_of(path)]
+        if node.owner != NO_OWNER:
+            del self._ephemerals[node.owner][path]
+
+    def _mutation(self, path: str) -> Mutation:
+        node = self._nodes.get(path)
+        if node is None or node.owner != NO_OWNER:
+            return Gone(path)
+        return Record(
+            path,
+            node.value,
+            created_zxid=node.created_zxid,
+            modified_zxid=node.modified_zxid,
+            created_ms=node.created_ms,
+            modified_ms=node.modified_ms,
+            version=node.version,
+            creations=node.creations,
+        )
+
+    def _load(self, record: Record) -> None:
+        path = record.path
+        node = _Node(
+            record.value,
+            created_zxid=record.created_zxid,
+            modified_zxid=record.modified_zxid,
+            created_ms=record.created_ms,
+            modified_ms=record.modified_ms,
+            version=record.version,
+            creations=record.creations,
+        )
+        if path == ROOT:
+            self._nodes[ROOT] = node
+        elif not _LEGAL.fullmatch(path) or parent_of(path) not in self._nodes:
+            raise ValueError(f"there is no place for {path!r}")
+        else:
+            self._add(path, node)
+
+
+def parent_of(path: str) -> str:
+    return path.rpartition("/")[0] or ROOT
+
+
+def _name_of(path: str) -> str:
+    return path.rpartition("/")[2]

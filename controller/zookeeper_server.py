@@ -1,0 +1,311 @@
+"""A ZooKeeper to run on: a server started from jars that are already here.
+
+    python -m odradek.controller.zookeeper_server --data-dir D --port P
+
+The jars are those of a given classpath, of a ZooKeeper unpacked at ZOOKEEPER_HOME, or those in
+PySpark's wheel.  The configuration is generated into the data directory.  The server ends with the
+process that started it, however that ends (see ``tied_process``).
+
+Owner: the thread that started it; it must live as long as the server should.
+"""
+
+import argparse
+import contextlib
+import importlib.util
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from types import FrameType
+from typing import TextIO
+
+from odradek.controller.tied_process import tied
+
+MAIN_CLASS = "org.apache.zookeeper.server.quorum.QuorumPeerMain"
+LOOPBACK = "127.0.0.1"
+START_TIMEOUT_S = 60.0
+STOP_TIMEOUT_S = 10.0
+POLL_INTERVAL_S = 0.05
+QUOTED_LINES = 20
+
+NO_JAVA = (
+    "ZooKeeper needs Java: install it (Debian and Ubuntu: apt-get install default-jre-headless) "
+    "or set JAVA_HOME"
+)
+NO_JARS = (
+    "No ZooKeeper jars: install odradek[spark], whose wheel carries them, set ZOOKEEPER_HOME to an "
+    "unpacked ZooKeeper, or give --classpath"
+)
+
+# Of the hundreds of jars in PySpark's wheel; opening all of them would double the time to start.
+PYSPARK_JARS = ("zookeeper-*", "slf4j-api-*", "log4j-*", "netty-*", "metrics-core-*", "snappy-*")
+
+PROPERTIES = {
+    "tickTime": "500",
+    "minSessionTimeout": "1000",
+    "maxSessionTimeout": "120000",
+    "admin.enableServer": "false",  # it would take port 8080
+    "4lw.commands.whitelist": "srvr,ruok",
+    "maxClientCnxns": "0",  # all brokers may run on one machine
+    "autopurge.purgeInterval": "1",
+}
+
+JAVA_OPTIONS = ("-Xmx512m", "-XX:+UseSerialGC", "-Dzookeeper.jmx.log4j.disable=true")
+
+# Which of these libraries ZooKeeper logs through depends on the release; all are told to be quiet.
+LOGGING_FILES = {
+    "log4j2.configurationFile": (
+        "log4j2.properties",
+        """\
+status=error
+appender.console.type=Console
+appender.console.name=console
+appender.console.target=SYSTEM_ERR
+appender.console.layout.type=PatternLayout
+appender.console.layout.pattern=%d %p %m (%c{1})%n%ex{2}
+rootLogger.level=error
+rootLogger.appenderRef.console.ref=console
+""",
+    ),
+    "logback.configurationFile": (
+        "logback.xml",
+        """\
+<configuration>
+  <appender name="console" class="ch.qos.logback.core.ConsoleAppender">
+    <target>System.err</target>
+    <encoder><pattern>%d %p %m \\(%c{1}\\)%n%ex{2}</pattern></encoder>
+  </appender>
+  <root level="ERROR"><appender-ref ref="console"/></root>
+</configuration>
+""",
+    ),
+    "log4j.configuration": (
+        "log4j.properties",
+        """\
+log4j.rootLogger=ERROR, console
+log4j.appender.console=org.apache.log4j.ConsoleAppender
+log4j.appender.console.target=System.err
+log4j.appender.console.layout=org.apache.log4j.PatternLayout
+log4j.appender.console.layout.ConversionPattern=%d %p %m (%c{1})%n
+""",
+    ),
+}
+
+
+class CannotStart(Exception):
+    """There is no Java, there are no jars, or the server did not come up; the text says which."""
+
+
+class ZooKeeperServer:
+    """A server on its data directory, running or not; it may be started again after it ended."""
+
+    def __init__(
+        self,
+        data_dir: Path,
+        *,
+        port: int,
+        host: str = LOOPBACK,
+        classpath: str | None = None,
+        properties: Mapping[str, str] = {},
+        java_options: Sequence[str] = (),
+    ) -> None:
+        self.data_dir = data_dir.absolute()
+        self.host = host
+        self.port = port
+        self._classpath = classpath
+        self._properties = properties
+        self._java_options = java_options
+        self._process: subprocess.Popen[bytes] | None = None
+
+    @property
+    def address(self) -> str:
+        return f"{self.host}:{self.port}"
+
+    @property
+    def pid(self) -> int:
+        return self._running.pid
+
+    @property
+    def output(self) -> Path:
+        """What it printed, in all its runs."""
+        return self.data_dir / "zookeeper.out"
+
+    @property
+    def _running(self) -> subprocess.Popen[bytes]:
+        assert self._process is not None, f"ZooKeeper at {self.address} is not running"
+        return self._process
+
+    def is_running(self) -> bool:
+        return self._process is not None and self._process.poll() is None
+
+    def start(self, *, timeout_s: float = START_TIMEOUT_S) -> None:
+        """Returns when the server answers; raises CannotStart."""
+        assert not self.is_running(), f"ZooKeeper at {self.address} runs already"
+        self.data_dir.mkdir(parents=True, exist_ok=True)
+        command = self._command()
+        with self.output.open("ab") as output:
+            self._process = subprocess.Popen(
+                tied(command), stdin=subprocess.DEVNULL, stdout=output, stderr=output
+            )
+        with contextlib.ExitStack() as undoing:
+            undoing.callback(self.kill)
+            self._wait_until_it_answers(timeout_s)
+            undoing.pop_all()
+
+    def stop(self) -> None:
+        """Ask it to end, and wait."""
+        self._running.terminate()
+        try:
+            self._running.wait(STOP_TIMEOUT_S)
+        except subprocess.TimeoutExpired:
+            self.kill()
+        self._process = None
+
+    def kill(self) -> None:
+        """End it at once, as a crash would; also when it is suspended."""
+        self._running.kill()
+        self._running.wait()
+        self._process = None
+
+    def suspend(self) -> None:
+        """Let it hang: connections stay open and are taken, but nothing is answered."""
+        self._running.send_signal(signal.SIGSTOP)
+
+    def resume(self) -> None:
+        self._running.send_signal(signal.SIGCONT)
+
+    def wait(self) -> int:
+        """Until it ends by itself or by a signal; its exit code."""
+        return self._running.wait()
+
+    def answers(self) -> bool:
+        try:
+            return four_letter_word("srvr", host=self.host, port=self.port).startswith("Zookeeper")
+        except OSError:
+            return False
+
+    def _command(self) -> list[str]:
+        java = java_program()
+        classpath = self._classpath or found_classpath()
+        configuration = self.data_dir / "zoo.cfg"
+        properties = {
+            **PROPERTIES,
+            "dataDir": str(self.data_dir),
+            "clientPort": str(self.port),
+            "clientPortAddress": self.host,
+            **self._properties,
+        }
+        configuration.write_text("".join(f"{name}={text}\n" for name, text in properties.items()))
+        logging = [
+            f"-D{option}={self._written(name, text).as_uri()}"
+            for option, (name, text) in LOGGING_FILES.items()
+        ]
+        options = [*JAVA_OPTIONS, *logging, *self._java_options]
+        return [java, "-cp", classpath, *options, MAIN_CLASS, str(configuration)]
+
+    def _written(self, name: str, text: str) -> Path:
+        path = self.data_dir / name
+        path.write_text(text)
+        return path
+
+    def _wait_until_it_answers(self, timeout_s: float) -> None:
+        deadline = time.monotonic() + timeout_s
+        while not self.answers():
+            if self._running.poll() is not None:
+                raise CannotStart(f"ZooKeeper ended at once: {self._last_words()}")
+            if time.monotonic() > deadline:
+                raise CannotStart(
+                    f"ZooKeeper did not answer at {self.address} within {timeout_s:g} s: "
+                    f"{self._last_words()}"
+                )
+            time.sleep(POLL_INTERVAL_S)
+
+    def _last_words(self) -> str:
+        lines = self.output.read_text(errors="replace").splitlines()
+        return "\n".join(lines[-QUOTED_LINES:]) or f"it printed nothing into {self.output}"
+
+
+def java_program() -> str:
+    """Of JAVA_HOME, or on the path; raises CannotStart."""
+    home = os.environ.get("JAVA_HOME")
+    java = shutil.which("java", path=str(Path(home, "bin"))) if home else shutil.which("java")
+    if java is None:
+        raise CannotStart(NO_JAVA)
+    return java
+
+
+def found_classpath() -> str:
+    """The jars of ZOOKEEPER_HOME, or of PySpark's wheel; raises CannotStart."""
+    home = os.environ.get("ZOOKEEPER_HOME")
+    jars = sorted(Path(home, "lib").glob("*.jar")) if home else _pyspark_jars()
+    if not any(jar.name.startswith("zookeeper-") for jar in jars):
+        raise CannotStart(NO_JARS)
+    return os.pathsep.join(map(str, jars))
+
+
+def _pyspark_jars() -> list[Path]:
+    # Found without importing it, which would take a second.
+    pyspark = importlib.util.find_spec("pyspark")
+    if pyspark is None or pyspark.origin is None:
+        return []
+    folder = Path(pyspark.origin).parent / "jars"
+    return sorted(jar for pattern in PYSPARK_JARS for jar in folder.glob(f"{pattern}.jar"))
+
+
+def four_letter_word(word: str, *, host: str, port: int, timeout_s: float = 2.0) -> str:
+    """What the server answers to one of its short commands."""
+    with socket.create_connection((host, port), timeout_s) as connection:
+        connection.sendall(word.encode())
+        with connection.makefile("r", errors="replace") as answer:
+            return answer.read()
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    options = _parser().parse_args(arguments)
+    server = ZooKeeperServer(
+        options.data_dir, port=options.port, host=options.host, classpath=options.classpath
+    )
+
+    def stop(_signal: int, _frame: FrameType | None) -> None:
+        raise SystemExit(0)
+
+    for ending in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(ending, stop)
+    try:
+        server.start()
+        _say(sys.stdout, f"ZooKeeper listens on {server.address}")
+        code = server.wait()
+        _say(sys.stderr, f"ZooKeeper ended with code {code}; see {server.output}")
+    except CannotStart as reason:
+        _say(sys.stderr, str(reason))
+    finally:
+        if server.is_running():
+            server.stop()
+    return 1
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="python -m odradek.controller.zookeeper_server", description="Runs a ZooKeeper server."
+    )
+    parser.add_argument("--data-dir", type=Path, required=True, help="where it keeps its tree")
+    parser.add_argument("--port", type=int, required=True, help="where clients connect")
+    parser.add_argument("--host", default=LOOPBACK, help="the address to listen on (%(default)s)")
+    parser.add_argument("--classpath", help="ZooKeeper's jars, as java -cp takes them")
+    return parser
+
+
+def _say(stream: TextIO, line: str) -> None:
+    # That nobody listens any more is no reason for the server to end.
+    with contextlib.suppress(BrokenPipeError):
+        stream.write(f"{line}\n")
+        stream.flush()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

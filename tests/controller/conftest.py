@@ -1,0 +1,7 @@
+"""Asynchronous tests run as such; ``stores`` are those that hold a cluster's metadata."""
+
+from tests.support.loops import pytest_pyfunc_call
+from tests.support.stores import stores
+from tests.support.zookeeper import own_zookeeper, zookeeper, zookeeper_stores
+
+__all__ = ["own_zookeeper", "pytest_pyfunc_call", "stores", "zookeeper", "zookeeper_stores"]

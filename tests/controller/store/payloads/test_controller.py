@@ -1,0 +1,71 @@
+"""Who the controller is, as Kafka writes it and as it ever wrote it."""
+
+import pytest
+
+from odradek.controller.store.payloads.controller import ControllerEpoch, ControllerRegistration
+from odradek.controller.store.payloads.fields import PayloadDamaged
+
+VALUE = b'{"version":2,"brokerid":1,"timestamp":"1700000000000","kraftControllerEpoch":-1}'
+
+
+def test_the_controller_is_written_as_kafka_writes_it():
+    registration = ControllerRegistration(1, timestamp_ms=1700000000000)
+    assert registration.encode() == VALUE
+    assert ControllerRegistration.decode(VALUE) == registration
+
+
+@pytest.mark.parametrize(
+    ("value", "registration"),
+    [
+        (b"7", ControllerRegistration(7)),
+        (b"2147483647", ControllerRegistration(2147483647)),
+        (
+            b'{"version":1,"brokerid":3,"timestamp":"1386000000000"}',
+            ControllerRegistration(3, timestamp_ms=1386000000000),
+        ),
+        (b'{"version":1,"brokerid":3}', ControllerRegistration(3)),
+    ],
+)
+def test_older_versions_are_read(value, registration):
+    assert ControllerRegistration.decode(value) == registration
+
+
+def test_a_controller_of_kraft_is_seen():
+    value = VALUE.replace(b":-1", b":12")
+    assert ControllerRegistration.decode(value).kraft_controller_epoch == 12
+
+
+def test_unknown_fields_are_kept():
+    value = VALUE[:-1] + b',"x":[]}'
+    assert ControllerRegistration.decode(value).encode() == value
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        b"",
+        b"-1",
+        b"2147483648",
+        b"x",
+        b"1.5",
+        b"{}",
+        b'{"brokerid":"1"}',
+        b'{"brokerid":1,"timestamp":"x"}',
+        b'{"brokerid":1,"kraftControllerEpoch":null}',
+    ],
+)
+def test_what_names_no_controller_is_refused(value):
+    with pytest.raises(PayloadDamaged, match=r"^/controller: "):
+        ControllerRegistration.decode(value)
+
+
+@pytest.mark.parametrize("epoch", [0, 1, 2147483647])
+def test_the_epoch_is_a_number_in_digits(epoch):
+    assert ControllerEpoch(epoch).encode() == str(epoch).encode()
+    assert ControllerEpoch.decode(str(epoch).encode()) == ControllerEpoch(epoch)
+
+
+@pytest.mark.parametrize("value", [b"", b"-1", b"1 ", b"2147483648", b'{"epoch":1}'])
+def test_what_is_no_epoch_is_refused(value):
+    with pytest.raises(PayloadDamaged, match=r"^/controller_epoch: "):
+        ControllerEpoch.decode(value)

@@ -1,0 +1,368 @@
+"""What only a store on a real ZooKeeper can show: connections, sessions and their ends."""
+
+import asyncio
+import os
+import threading
+
+import pytest
+
+from odradek.config.definition import SettingError
+from odradek.controller.settings import ZooKeeperSettings
+from odradek.controller.store.base import (
+    CannotOpen,
+    Change,
+    Children,
+    Create,
+    Exists,
+    Get,
+    MultiFailed,
+    NodeExists,
+    NotPermitted,
+    SessionExpired,
+    SessionState,
+    Set,
+    WatchEvent,
+)
+from odradek.controller.store.zookeeper import ZooKeeperStore
+from tests.support.free_ports import free_port
+from tests.support.loops import on_a_thread
+from tests.support.severable_wire import severable_wire
+from tests.support.stores import Seen
+from tests.support.zookeeper import States, expired, opened, settings_for
+
+CONNECTED, SUSPENDED, EXPIRED = SessionState
+
+
+async def on_a_wire(server, chroot, **values):
+    """A store, the wire that it has to the server, and what its listeners are told."""
+    wire = await severable_wire(server.address)
+    settings = settings_for(server, **values)
+    store = await opened(
+        ZooKeeperSettings(
+            connect=wire.address + chroot,
+            session_timeout_ms=settings.session_timeout_ms,
+            max_in_flight_requests=settings.max_in_flight_requests,
+        )
+    )
+    return store, wire, States(store)
+
+
+@pytest.fixture
+def chroot(zookeeper_stores):
+    return "/" + zookeeper_stores.settings.connect.partition("/")[2]
+
+
+async def test_a_session_outlives_its_connection(zookeeper, chroot):
+    store, wire, states = await on_a_wire(zookeeper, chroot)
+    session_id = store.session_id
+    await store.create("/a", is_ephemeral=True)
+    await wire.cut()
+    await states.wait_for(SUSPENDED)
+    await wire.mend()
+    await states.wait_for(CONNECTED)
+    assert (await store.exists("/a")).ephemeral_owner == session_id == store.session_id
+    assert states.seen == [SUSPENDED, CONNECTED]
+
+
+async def test_what_is_asked_for_while_nobody_answers_is_done_later_in_order(zookeeper, chroot):
+    store, wire, states = await on_a_wire(zookeeper, chroot)
+    await wire.cut()
+    await states.wait_for(SUSPENDED)
+    asked = asyncio.gather(
+        store.run([Create("/a", b"0"), *(Set("/a", b"%d" % count) for count in range(50))]),
+        store.get("/a"),
+        store.multi([Set("/a", b"last"), Create("/b")]),
+        store.get("/a"),
+    )
+    await wire.mend()
+    written, between, _, node = await asked
+    assert [outcome.version for outcome in written[1:]] == list(range(1, 51))
+    assert (between.value, node.value) == (b"49", b"last")
+
+
+async def test_what_was_under_way_when_the_connection_broke_is_sent_again(own_zookeeper):
+    store, wire, states = await on_a_wire(own_zookeeper, "", max_in_flight_requests=7)
+    await store.create("/a")
+    own_zookeeper.suspend()
+    before = wire.requests
+    asked = asyncio.gather(
+        store.run([Create(f"/a/{count}") for count in range(100)]),
+        store.children("/a"),
+    )
+    await wire.wait_for_requests(before + 7)
+    await wire.cut()
+    await states.wait_for(SUSPENDED)
+    own_zookeeper.resume()
+    await wire.mend()
+    outcomes, names = await asked
+    assert sorted(map(int, names)) == list(range(100))
+    # The server may have read those that were lost on their way back.
+    assert not [each for each in outcomes[7:] if isinstance(each, NodeExists)]
+
+
+async def test_no_more_requests_are_in_flight_than_allowed(own_zookeeper):
+    store, wire, _ = await on_a_wire(own_zookeeper, "", max_in_flight_requests=3)
+    await store.create("/a")
+    before = wire.requests
+    own_zookeeper.suspend()
+    asked = asyncio.gather(store.run([Get("/a")] * 50))
+    await wire.wait_for_requests(before + 3)
+    for _ in range(1000):
+        await asyncio.sleep(0)
+    assert wire.requests == before + 3
+    own_zookeeper.resume()
+    (nodes,) = await asked
+    assert len({node.stat for node in nodes}) == 1
+    assert wire.requests == before + 50
+
+
+async def test_a_server_may_be_started_again_while_operations_wait(own_zookeeper):
+    store = await opened(settings_for(own_zookeeper, "/some/where"))
+    states = States(store)
+    await store.create("/a", b"kept", is_ephemeral=True)
+    seen = Seen()
+    await store.get("/a", seen)
+    own_zookeeper.kill()
+    await states.wait_for(SUSPENDED)
+    asked = asyncio.gather(store.set("/a", b"new"), store.create("/b"))
+    own_zookeeper.start()  # on this thread: the kernel would end it with any other
+    stat, _ = await asked
+    assert (stat.version, stat.ephemeral_owner) == (1, store.session_id)
+    assert states.seen == [SUSPENDED, CONNECTED]
+    assert seen.events == [WatchEvent(Change.VALUE, "/a")]
+
+
+async def test_a_server_that_hangs_is_waited_for(own_zookeeper):
+    store = await opened(settings_for(own_zookeeper))
+    own_zookeeper.suspend()
+    asked = asyncio.gather(store.create("/a", b"1"))
+    for _ in range(1000):
+        await asyncio.sleep(0)
+    assert not asked.done()
+    own_zookeeper.resume()
+    ((path, _),) = await asked
+    assert path == "/a"
+
+
+MISSED = [
+    (Get("/a"), Set("/a", b"1"), Change.VALUE),
+    (Get("/a"), "delete /a", Change.DELETED),
+    (Get("/a"), "create /a again", Change.VALUE),
+    (Exists("/a"), Set("/a", b"1"), Change.VALUE),
+    (Exists("/a"), "delete /a", Change.DELETED),
+    (Exists("/new"), Create("/new"), Change.CREATED),
+    (Children("/a"), Create("/a/b"), Change.CHILDREN),
+    (Children("/a"), "delete /a", Change.DELETED),
+    (Children("/a"), "create /a again", Change.CHILDREN),
+]
+
+
+async def changed(store, change):
+    if isinstance(change, str):
+        await store.delete("/a")
+        if "again" in change:
+            await store.create("/a")
+    else:
+        await store.run([change])
+
+
+@pytest.mark.parametrize(("read", "change", "expected"), MISSED, ids=str)
+async def test_a_watch_hears_of_what_happened_while_the_connection_was_lost(
+    zookeeper, chroot, read, change, expected
+):
+    store, wire, states = await on_a_wire(zookeeper, chroot)
+    other = await opened(settings_for(zookeeper, chroot))
+    await store.create("/a")
+    heard = []
+    await store.run([type(read)(read.path, heard.append)])
+    await wire.cut()
+    await states.wait_for(SUSPENDED)
+    await changed(other, change)
+    asked = asyncio.gather(store.exists(read.path))
+    asked.add_done_callback(lambda _: heard.append("the answer"))
+    await wire.mend()
+    await asked
+    await asyncio.sleep(0)
+    assert heard == [WatchEvent(expected, read.path), "the answer"]
+
+
+async def test_a_watch_that_missed_nothing_stays_and_is_called_once(zookeeper, chroot):
+    store, wire, states = await on_a_wire(zookeeper, chroot)
+    other = await opened(settings_for(zookeeper, chroot))
+    await store.run([Create("/a"), Create("/c")])
+    seen = Seen()
+    reads = [Get("/a", seen), Exists("/a", seen), Exists("/new", seen), Children("/a", seen)]
+    await store.run(reads)
+    await store.set("/c", b"something else")
+    await wire.cut()
+    await states.wait_for(SUSPENDED)
+    await other.set("/c", b"something else again")
+    await wire.mend()
+    await states.wait_for(CONNECTED)
+    await store.exists("/")
+    assert seen.events == []
+    await other.run([Set("/a", b"1"), Create("/new"), Create("/a/b"), Set("/a", b"2")])
+    await store.exists("/")
+    assert seen.events == [
+        WatchEvent(Change.VALUE, "/a"),
+        WatchEvent(Change.CREATED, "/new"),
+        WatchEvent(Change.CHILDREN, "/a"),
+    ]
+
+
+async def test_a_watch_for_several_reads_hears_once_of_what_it_missed(zookeeper, chroot):
+    store, wire, states = await on_a_wire(zookeeper, chroot)
+    other = await opened(settings_for(zookeeper, chroot))
+    await store.create("/a")
+    seen = Seen()
+    await store.run([Get("/a", seen), Get("/a", seen), Exists("/a", seen), Children("/a", seen)])
+    await wire.cut()
+    await states.wait_for(SUSPENDED)
+    await other.delete("/a")
+    await wire.mend()
+    await store.exists("/")
+    assert seen.events == [WatchEvent(Change.DELETED, "/a")]
+
+
+async def test_only_zookeeper_ends_a_session(zookeeper, chroot):
+    store, wire, states = await on_a_wire(zookeeper, chroot, session_timeout_ms=400)
+    other = await opened(settings_for(zookeeper, chroot))
+    is_gone = asyncio.Event()
+    await store.create("/a", is_ephemeral=True)
+    await other.exists("/a", lambda event: is_gone.set())
+    await wire.cut()
+    asked = asyncio.gather(store.get("/a"), return_exceptions=True)
+    await is_gone.wait()
+    assert states.seen == [SUSPENDED]
+    assert not asked.done()
+    await wire.mend()
+    await states.wait_for(EXPIRED)
+    assert states.seen == [SUSPENDED, EXPIRED]
+    (failure,) = await asked
+    assert isinstance(failure, SessionExpired)
+
+
+async def test_an_expired_session_is_told_once_and_another_begins_when_asked_for(zookeeper_stores):
+    store = await zookeeper_stores.open()
+    other = await zookeeper_stores.open()
+    states = States(store)
+    first_id = store.session_id
+    seen = Seen()
+    await store.create("/a", is_ephemeral=True)
+    await store.create("/b")
+    await store.get("/b", seen)
+    await expired(store, zookeeper_stores.settings)
+    for operation in (store.get("/b"), store.multi([Set("/b", b"")]), store.run([])):
+        with pytest.raises(SessionExpired):
+            await operation
+    assert await other.exists("/a") is None
+    await store.open_session()
+    assert store.session_id != first_id
+    await other.set("/b", b"new")
+    assert (await store.get("/b")).value == b"new"
+    assert seen.events == []
+    assert [state for state in states.seen if state is not SUSPENDED] == [EXPIRED, CONNECTED]
+
+
+async def test_a_closed_store_ends_its_session_at_once_and_says_nothing(zookeeper_stores):
+    store = await zookeeper_stores.open()
+    other = await zookeeper_stores.open()
+    states = States(store)
+    await store.create("/a", is_ephemeral=True)
+    await store.close()
+    assert await other.exists("/a") is None
+    assert states.seen == []
+    with pytest.raises(SessionExpired):
+        await store.get("/a")
+
+
+def open_files():
+    return len(os.listdir("/proc/self/fd"))
+
+
+async def test_nothing_is_left_of_a_session(own_zookeeper):
+    settings = settings_for(own_zookeeper, "/a")
+    await on_a_thread(int)
+    before = threading.active_count(), open_files()
+    store = ZooKeeperStore(settings, run=on_a_thread)
+    await store.open_session()
+    assert threading.active_count() == before[0] + 1
+    await expired(store, settings)
+    await store.open_session()
+    own_zookeeper.kill()
+    await store.close()
+    assert (threading.active_count(), open_files()) == before
+
+
+async def test_a_store_is_closed_though_the_server_hangs(own_zookeeper, monkeypatch):
+    monkeypatch.setattr("odradek.controller.store.zookeeper_client.CLOSE_PATIENCE_S", 0.1)
+    store = await opened(settings_for(own_zookeeper, session_timeout_ms=60_000))
+    own_zookeeper.suspend()
+    await store.close()
+    own_zookeeper.resume()
+
+
+async def test_a_chroot_is_created_with_all_above_it(zookeeper, chroot):
+    for _ in range(2):
+        store = await opened(settings_for(zookeeper, f"{chroot}/some/where/"))
+        assert await store.children("/") == []
+    top = await opened(settings_for(zookeeper))
+    assert await top.children(f"{chroot}/some") == ["where"]
+
+
+async def test_paths_are_those_below_the_chroot(zookeeper_stores):
+    store = await zookeeper_stores.open()
+    seen = Seen()
+    await store.exists("/a", seen)
+    assert (await store.create("/a")).path == "/a"
+    assert seen.events == [WatchEvent(Change.CREATED, "/a")]
+    root = await store.exists("/")
+    assert root.children_count == 1
+
+
+async def test_an_address_where_nobody_answers_is_named():
+    address = f"127.0.0.1:{free_port()}/kafka"
+    settings = ZooKeeperSettings(connect=address, connection_timeout_ms=200)
+    store = ZooKeeperStore(settings, run=on_a_thread)
+    threads = threading.active_count()
+    with pytest.raises(CannotOpen, match=f"ZooKeeper at {address}: no answer within 200 ms"):
+        await store.open_session()
+    with pytest.raises(SessionExpired):
+        await store.get("/")
+    assert threading.active_count() <= threads + 1  # that of the executor
+
+
+@pytest.mark.parametrize("connect", [None, "", "/kafka", "localhost:2181//kafka"])
+def test_an_address_that_is_none_is_refused(connect):
+    with pytest.raises(SettingError, match=r"zookeeper\.connect"):
+        ZooKeeperStore(ZooKeeperSettings(connect=connect), run=on_a_thread)
+
+
+async def test_what_the_server_would_not_read_is_refused_and_nothing_else(zookeeper_stores):
+    store = await zookeeper_stores.open()
+    states = States(store)
+    value = bytes(1 << 20)
+    refused, done = await store.run([Create("/a", value), Create("/b")])
+    assert (type(refused), done.path) == (NotPermitted, "/b")
+    with pytest.raises(MultiFailed):
+        await store.multi([Set("/b", b""), Set("/b", value)])
+    await store.set("/b", bytes((1 << 20) - 2048))
+    assert states.seen == []
+
+
+async def test_a_creation_in_a_multi_tells_all_but_the_time(zookeeper_stores):
+    store = await zookeeper_stores.open()
+    (created,) = await store.multi([Create("/a", is_ephemeral=True)])
+    stat = await store.exists("/a")
+    assert stat.created_ms > 0
+    assert created.stat == stat._replace(created_ms=0, modified_ms=0)
+
+
+async def test_answers_that_nobody_waits_for_any_more_harm_nobody(zookeeper_stores):
+    store = await zookeeper_stores.open()
+    asked = asyncio.gather(store.run([Create("/a")]), store.multi([Create("/b")]))
+    await asyncio.sleep(0)
+    asked.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await asked
+    assert sorted(await store.children("/")) == ["a", "b"]

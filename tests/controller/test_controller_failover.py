@@ -1,0 +1,89 @@
+"""A controller ends before any of its writes, and the next one goes on as if it had not."""
+
+import pytest
+
+from odradek.controller.assignment import Assignment
+from odradek.controller.store import paths
+from odradek.controller.store.payloads.admin import ReassignPartitions
+from odradek.controller.store.payloads.topic import TopicAssignment
+from odradek.protocol.types import TopicPartition
+from tests.support.controlled_cluster import ControlledCluster
+from tests.support.stores import MemoryStores
+
+#: More than any of these events takes.
+WRITES = range(20)
+
+
+async def begun(cluster):
+    """Broker 1 is the controller of three, and topic s has leaders."""
+    await cluster.start_three()
+    await cluster.open_outside()
+    await cluster.create_topic("s", [3, 2, 1], [2, 1, 3])
+    await cluster.until_led({"s-0": 3, "s-1": 2})
+
+
+@pytest.mark.parametrize("writes", WRITES)
+async def test_while_a_topic_is_created(writes):
+    async with ControlledCluster(MemoryStores()) as cluster:
+        await begun(cluster)
+        cluster.sessions[1].writes_left = writes
+        await cluster.create_topic("t", [2, 1], [3, 2], [2, 3])
+        leaders = {"s-0": 3, "s-1": 2, "t-0": 2, "t-1": 3, "t-2": 2}
+        await cluster.until_led(leaders)
+        await cluster.until_agreed()
+
+
+@pytest.mark.parametrize("writes", WRITES)
+async def test_while_a_broker_is_gone(writes):
+    async with ControlledCluster(MemoryStores()) as cluster:
+        await begun(cluster)
+        cluster.sessions[1].writes_left = writes
+        await cluster.kill(3)
+        await cluster.until_led({"s-0": 2, "s-1": 2})
+        await cluster.until_agreed()
+
+
+@pytest.mark.parametrize("writes", WRITES)
+async def test_while_it_takes_office(writes):
+    async with ControlledCluster(MemoryStores()) as cluster:
+        await begun(cluster)
+        for broker in (2, 3):
+            cluster.sessions[broker].writes_left = writes
+        await cluster.kill(1)
+        await cluster.until(lambda: cluster.controller_id in (2, 3))
+        await cluster.until_acquainted()
+        await cluster.until_agreed()
+
+
+@pytest.mark.parametrize("writes", WRITES)
+async def test_while_a_topic_is_deleted(writes):
+    async with ControlledCluster(MemoryStores()) as cluster:
+        await begun(cluster)
+        cluster.sessions[1].writes_left = writes
+        tool = await cluster.open_outside()
+        await tool.create(paths.topic_to_delete("s"))
+        await cluster.until_gone(paths.topic_to_delete("s"))
+        assert await tool.exists(paths.topic("s")) is None
+        await cluster.until(lambda: cluster.leaders() == {})
+        assert not any(broker.logs for broker in cluster.brokers.running.values())
+
+
+@pytest.mark.parametrize("writes", WRITES)
+async def test_while_a_partition_is_reassigned(writes):
+    async with ControlledCluster(MemoryStores()) as cluster:
+        await begun(cluster)
+        cluster.sessions[1].writes_left = writes
+        tool = await cluster.open_outside()
+        s0 = TopicPartition("s", 0)
+        await tool.create(paths.REASSIGN_PARTITIONS, ReassignPartitions({s0: (2, 1)}).encode())
+        await cluster.until_found(lambda: is_assigned(tool, Assignment((2, 1))))
+        await cluster.until_led({"s-0": 2, "s-1": 2})
+        await cluster.until_agreed()
+        await cluster.until(lambda: s0 not in cluster.brokers[3].logs)
+        assert await tool.exists(paths.REASSIGN_PARTITIONS) is None
+        assert (await cluster.state("s")).isr == (2, 1)
+
+
+async def is_assigned(tool, replicas):
+    node = await tool.get(paths.topic("s"))
+    return TopicAssignment.decode(node.value).partitions[0] == replicas

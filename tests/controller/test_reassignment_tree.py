@@ -1,0 +1,96 @@
+"""Reassignments leave the assignments, leaders and in-sync replicas that Apache Kafka leaves.
+
+What leaders said of their in-sync replicas is taken from the recording, where a partition's state
+was written with other in-sync replicas in the same epoch; all else is done by our own code.
+"""
+
+from odradek.controller.reassignment_requests import answer, targets
+from odradek.controller.store import paths
+from odradek.protocol.api_keys import ApiKey
+from odradek.protocol.registry import api
+from odradek.protocol.types import TopicPartition
+from tests.support.kafka_json import from_json, to_json
+from tests.support.moving_scene import moving_bench
+from tests.support.recorded_trees import Recording, content_of
+
+#: Those of our own cluster are others.
+OF_A_CLUSTER = {"topic_id", "controller_epoch"}
+
+
+class Replay:
+    def __init__(self, bench):
+        self.bench = bench
+        self._states = {}
+
+    async def follow(self, step):
+        await self._do(step.operation, step.arguments, step.answer)
+        for kind, path, value, *_ in step.writes:
+            partition = partition_of(path)
+            if partition is not None and kind != "delete":
+                state = content_of(value.encode())
+                before = self._states.get(partition)
+                self._states[partition] = state
+                if before and before["leader_epoch"] == state["leader_epoch"]:
+                    await self.bench.in_sync(partition, *state["isr"])
+
+    async def _do(self, operation, arguments, answered):
+        match operation:
+            case "start_broker":
+                await self.bench.join(arguments["broker"])
+            case "kill_broker":
+                await self.bench.lose(arguments["broker"])
+            case "ask" if arguments["api"] == "CREATE_TOPICS":
+                for topic in arguments["request"]["topics"]:
+                    replicas = [each["brokerIds"] for each in topic["assignments"]]
+                    await self.bench.add_topic(topic["name"], *replicas)
+            case "ask":
+                await self._alter(arguments, answered)
+            case "delete_node":
+                assert arguments["path"] == paths.CONTROLLER
+                await self.bench.reassignments.start()
+            case "create_node":
+                await self.bench.store.create(arguments["path"], arguments["value"].encode())
+                await self.bench.reassignments.from_node()
+
+    async def _alter(self, arguments, answered):
+        request = api(ApiKey[arguments["api"]]).request
+        message = from_json(request, arguments["version"], arguments["request"])
+        outcomes = await self.bench.reassignments.alter(targets(message))
+        assert to_json(answer(outcomes), arguments["version"]) == answered
+
+    async def tree(self, recorded):
+        """Those of our nodes that there should be, and whether something is asked for."""
+        found = {}
+        for path in recorded:
+            outcome = await self.bench.store.get(path)
+            found[path] = comparable(content_of(outcome.value))
+        asked = await self.bench.store.exists(paths.REASSIGN_PARTITIONS)
+        assert (asked is not None) == (paths.REASSIGN_PARTITIONS in recorded)
+        return found
+
+
+def partition_of(path):
+    match path.split("/")[1:]:
+        case ["brokers", "topics", topic, "partitions", number, "state"]:
+            return TopicPartition(topic, int(number))
+    return None
+
+
+def is_compared(path):
+    is_topic = path.startswith(f"{paths.TOPICS}/") and path.count("/") == 3
+    return is_topic or partition_of(path) is not None or path == paths.REASSIGN_PARTITIONS
+
+
+def comparable(content):
+    return {key: value for key, value in content.items() if key not in OF_A_CLUSTER}
+
+
+async def test_every_step_of_a_recording_ends_as_it_did():
+    bench = await moving_bench(brokers=())
+    replay = Replay(bench)
+    for step in Recording.load("reassignment").steps:
+        await replay.follow(step)
+        recorded = {
+            path: comparable(node.content) for path, node in step.tree.items() if is_compared(path)
+        }
+        assert await replay.tree(recorded) == recorded, step.name

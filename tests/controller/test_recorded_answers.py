@@ -1,0 +1,58 @@
+"""Kafka's recorded answers to mistakes can be read as the protocol's own."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from odradek.protocol.api_keys import ApiKey
+from odradek.protocol.error_codes import ErrorCode
+from odradek.protocol.registry import api
+from tests.support.controller_answers import HUNG_UP, ControllerAnswer, saved_groups
+from tests.support.kafka_json import from_json, to_json
+from tests.support.raw_answer import MESSAGE
+
+CASES = [case for group in saved_groups() for case in group.cases]
+KNOWN_CODES = {error.value[0] for error in ErrorCode}
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+def test_a_recorded_answer_is_one_of_its_api(case: ControllerAnswer):
+    if case.answer == HUNG_UP:
+        return
+    response = api(ApiKey[case.api]).response
+    readable = without_placeholders(case.answer)
+    assert to_json(from_json(response, case.version, readable), case.version) == readable
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+def test_a_recorded_answer_has_known_errors_and_no_words(case: ControllerAnswer):
+    assert set(values_of(case.answer, "errorCode")) <= KNOWN_CODES
+    assert set(values_of(case.answer, "errorMessage")) <= {MESSAGE, "", None}
+
+
+def test_cases_of_a_group_differ_in_name():
+    for group in saved_groups():
+        names = [case.name for case in group.cases]
+        assert len(names) == len(set(names))
+
+
+def values_of(answer: Any, key: str) -> Iterator[Any]:
+    match answer:
+        case dict():
+            for name, value in answer.items():
+                yield from [value] if name == key else values_of(value, key)
+        case list():
+            for element in answer:
+                yield from values_of(element, key)
+
+
+def without_placeholders(answer: Any) -> Any:
+    match answer:
+        case dict():
+            return {name: without_placeholders(value) for name, value in answer.items()}
+        case list():
+            return [without_placeholders(element) for element in answer]
+        case str() if answer.startswith("<id "):
+            return "AAAAAAAAAAAAAAAAAAAAAA"
+    return answer

@@ -1,0 +1,60 @@
+"""The settings of the connection to ZooKeeper: Kafka's defaults, and what is refused."""
+
+import pytest
+
+from odradek.config.definition import Layer, SettingError
+from odradek.config.kinds import Password
+from odradek.controller.settings import ZooKeeperSettings
+
+
+def written(**texts):
+    names = {f"zookeeper.{name.replace('_', '.')}": text for name, text in texts.items()}
+    return ZooKeeperSettings.read({Layer.FILE: names})
+
+
+def test_the_defaults_are_kafkas():
+    settings = ZooKeeperSettings()
+    assert settings.connect is None
+    assert settings.session_timeout_ms == settings.connection_timeout_ms == 18_000
+    assert settings.max_in_flight_requests == 10
+    assert not settings.set_acl
+    assert not settings.ssl_client_enable
+
+
+def test_a_connection_is_waited_for_as_long_as_a_session_unless_told_otherwise():
+    assert written(session_timeout_ms="7000").connection_timeout_ms == 7000
+    texts = {"session_timeout_ms": "7000", "connection_timeout_ms": "9000"}
+    assert written(**texts).connection_timeout_ms == 9000
+
+
+@pytest.mark.parametrize(
+    "texts",
+    [
+        {"max_in_flight_requests": "0"},
+        {"session_timeout_ms": "0"},
+        {"ssl_keystore_type": "JKS"},
+        {"ssl_truststore_type": "PKCS12"},
+        {"ssl_protocol": "SSLv3"},
+        {"ssl_endpoint_identification_algorithm": "LDAPS"},
+        {"ssl_crl_enable": "true"},
+        {"ssl_ocsp_enable": "true"},
+        {"set_acl": "true"},
+        {"set_acl": "true", "ssl_client_enable": "true"},
+    ],
+    ids=str,
+)
+def test_what_cannot_be_honoured_is_refused(texts):
+    with pytest.raises(SettingError):
+        written(**texts)
+
+
+def test_access_can_be_limited_to_whom_zookeeper_knows():
+    assert ZooKeeperSettings(set_acl=True, sasl_jaas_config=Password("x")).set_acl
+    certified = {"ssl_client_enable": "true", "ssl_keystore_location": "own.pem"}
+    assert written(set_acl="true", **certified).set_acl
+
+
+def test_secrets_are_not_shown():
+    settings = ZooKeeperSettings(sasl_jaas_config=Password("hunter2"))
+    assert "hunter2" not in repr(settings)
+    assert settings.describe("zookeeper.sasl.jaas.config").text is None

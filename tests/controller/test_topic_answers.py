@@ -1,0 +1,175 @@
+"""Mistakes in requests about topics are answered with the errors that Apache Kafka answers."""
+
+from random import Random
+
+import pytest
+
+from odradek.controller.assignment import Assignment
+from odradek.controller.config_admin import ConfigAdmin
+from odradek.controller.metadata_reads import MetadataReads
+from odradek.controller.store import paths
+from odradek.controller.store.base import Create
+from odradek.controller.store.payloads.topic import TopicAssignment
+from odradek.controller.store.tree import Tree
+from odradek.controller.topic_admin import TopicAdmin
+from odradek.controller.topic_names import random_topic_id
+from odradek.controller.topic_requests import NewTopic, TopicDefaults
+from odradek.protocol.api_keys import ApiKey
+from odradek.protocol.error_codes import ErrorCode
+from odradek.protocol.errors import KafkaError, code_of
+from odradek.protocol.registry import api
+from tests.support.controller_answers import saved_groups
+from tests.support.controller_scene import registration
+from tests.support.kafka_json import from_json
+from tests.support.memory_store import MemoryStore
+
+GROUPS = saved_groups()
+TOPIC_RESOURCE = 2
+
+#: Where Kafka takes what cannot work, or fails unforeseen, and why we do not.
+DIFFERENCES = {
+    "create: negative partition": ErrorCode.INVALID_REPLICA_ASSIGNMENT,
+    "create v4: negative broker": ErrorCode.INVALID_REPLICA_ASSIGNMENT,
+    "create v4: no replicas": ErrorCode.INVALID_REPLICA_ASSIGNMENT,
+    "grow: empty name": ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+    "alter: unknown operation": ErrorCode.INVALID_REQUEST,
+}
+
+#: What is said before topics are looked at: who is asked, how long is waited, what is meant.
+ELSEWHERE = {
+    "create v4: no time",
+    "alter: resource twice",
+    "delete v6: unknown id",
+    "delete v6: name and id",
+    "delete v6: neither name nor id",
+}
+
+
+class Cluster:
+    """Brokers and topics in a tree, without anybody who acts on it."""
+
+    def __init__(self):
+        self.store = MemoryStore(Tree())
+        self.random = Random(1)
+        reads = MetadataReads(self.store)
+        self.configs = ConfigAdmin(self.store, server=lambda: ())
+        self.topics = TopicAdmin(
+            self.store,
+            reads,
+            defaults=TopicDefaults,
+            random=self.random,
+            new_topic_id=lambda: random_topic_id(self.random),
+        )
+
+    async def open(self):
+        await self.store.open_session()
+        await self.store.multi([*map(Create, paths.with_parents(paths.PERSISTENT_ROOTS))])
+
+    async def done(self, operation, arguments):
+        """A step of a recording, as far as it changes what is checked."""
+        match operation:
+            case "start_broker":
+                node = registration(arguments["broker"], rack=arguments.get("rack"))
+                await self.store.create(paths.broker(arguments["broker"]), node.encode())
+            case "stop_broker":
+                await self.store.delete(paths.broker(arguments["broker"]))
+            case "ask":
+                await self._asked(**arguments)
+
+    async def _asked(self, *, to, api, version, request):
+        message = parsed(api, version, request)
+        match api:
+            case "CREATE_TOPICS":
+                plans = await self.topics.plan_topics(message.topics)
+                assert await self.topics.create_topics([*plans.values()]) == {}
+            case "DELETE_TOPICS":
+                assert await self.topics.request_deletions(message.topic_names) == {}
+            case "ALTER_PARTITION_REASSIGNMENTS":
+                (topic,) = message.topics
+                await self._reassign(topic.name, topic.partitions[0].replicas)
+            case _:
+                raise AssertionError(api)
+
+    async def _reassign(self, name, target):
+        value, _ = await self.store.get(paths.topic(name))
+        topic = TopicAssignment.decode(value)
+        moving = Assignment(topic.partitions[0].replicas).reassigned_to(target)
+        node = TopicAssignment({0: moving}, topic.topic_id)
+        await self.store.set(paths.topic(name), node.encode())
+
+    async def codes(self, case):
+        """By topic."""
+        message = parsed(case.api, case.version, case.request)
+        match case.api:
+            case "CREATE_TOPICS":
+                plans = await self.topics.plan_topics(message.topics)
+                if not message.validate_only:
+                    new = [plan for plan in plans.values() if isinstance(plan, NewTopic)]
+                    plans |= await self.topics.create_topics(new)
+                return outcomes(plans, [topic.name for topic in message.topics])
+            case "CREATE_PARTITIONS":
+                plans = await self.topics.plan_growths(message.topics)
+                return outcomes(plans, [topic.name for topic in message.topics])
+            case "DELETE_TOPICS":
+                names = message.topic_names or [topic.name for topic in message.topics]
+                return outcomes(await self.topics.request_deletions(names), names)
+            case _:
+                (resource,) = message.resources
+                return {resource.resource_name: await self._altered(resource, message)}
+
+    async def _altered(self, resource, message):
+        try:
+            await self.configs.alter_topic(
+                resource.resource_name, resource.configs, validate_only=message.validate_only
+            )
+        except KafkaError as refusal:
+            return code_of(refusal)
+        return 0
+
+
+def outcomes(plans, names):
+    found = {name: plans.get(name) for name in names}
+    return {
+        name: code_of(plan) if isinstance(plan, KafkaError) else 0 for name, plan in found.items()
+    }
+
+
+def parsed(name, version, request):
+    return from_json(api(ApiKey[name]).request, version, request)
+
+
+def is_about_topics(case):
+    if case.to != "controller" or case.name in ELSEWHERE:
+        return False
+    if case.api == "INCREMENTAL_ALTER_CONFIGS":
+        kinds = {resource["resourceType"] for resource in case.request["resources"]}
+        return kinds == {TOPIC_RESOURCE}
+    return case.api in {"CREATE_TOPICS", "CREATE_PARTITIONS", "DELETE_TOPICS"}
+
+
+def recorded_codes(case):
+    (answers,) = (each for each in case.answer.values() if isinstance(each, list))
+    return {each.get("name", each.get("resourceName")): each["errorCode"] for each in answers}
+
+
+@pytest.mark.parametrize(
+    ("group", "case"),
+    [
+        pytest.param(group, case, id=f"{group.name}: {case.name}")
+        for group in GROUPS
+        for case in group.cases
+        if is_about_topics(case)
+    ],
+)
+async def test_a_mistake_has_the_error_that_kafka_gives_it(group, case):
+    cluster = Cluster()
+    await cluster.open()
+    for each in GROUPS[: GROUPS.index(group) + 1]:
+        for step in each.steps:
+            await cluster.done(**step)
+    codes = await cluster.codes(case)
+    if case.name in DIFFERENCES:
+        assert {*codes.values()} == {DIFFERENCES[case.name].code}
+        assert codes != recorded_codes(case)
+    else:
+        assert codes == recorded_codes(case)

@@ -120,7 +120,7 @@ def _usual_batch(records: Buffer, rules: AppendRules) -> RecordBatch | None:
         and size_bytes == len(records)
         and size_bytes <= rules.max_message_bytes
         and size_bytes <= rules.segment_bytes
-        and attributes <= _ZSTD
+        and 0 <= attributes <= _ZSTD  # signed: bit 15 makes it negative, and hides all others
         and count == batch.last_offset_delta + 1
         and (attributes or count * _RECORD_BYTES_MIN <= size_bytes - HEADER_BYTES)
         and batch.max_timestamp >= batch.base_timestamp

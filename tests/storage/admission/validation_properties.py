@@ -1,7 +1,11 @@
 """What is admitted is what was sent, with offsets; and no bytes do worse than be refused."""
 
 from contextlib import suppress
+from dataclasses import replace
+from struct import Struct, pack_into
+from typing import NamedTuple
 
+import pytest
 from hypothesis import given
 from hypothesis.strategies import (
     binary,
@@ -20,9 +24,11 @@ from odradek.protocol.records.builder import BatchBuilder, BatchFields, fields_o
 from odradek.protocol.records.compression import Codec
 from odradek.protocol.records.legacy_builder import LegacyFormat, legacy_set
 from odradek.protocol.records.record import Header, Record
+from odradek.storage.admission.batch_validation import valid_batch
 from odradek.storage.admission.offset_assignment import admit_as_follower
+from odradek.storage.producers.append import AppendOrigin
 from tests.support.appends import NOW_MS, admitted, rules_of, written
-from tests.support.batches import with_checksum
+from tests.support.batches import batch_of, with_checksum
 
 OFFSETS = integers(0, 2**62)
 HEADERS = sampled_from([(), (Header("h", None),), (Header("", b""), Header("x", b"y"))])
@@ -193,3 +199,58 @@ def test_a_follower_takes_what_a_leader_wrote(sets, next_offset):
     followed = admit_as_follower(bytearray(log), next_offset=next_offset)
     assert written(followed) == log
     assert (followed.first_offset, followed.last_offset) == (next_offset, end_offset - 1)
+
+
+@composite
+def headers(draw):
+    """Batches of which every field of the header may be anything, with the checksum of that."""
+    batch = bytearray(draw(batches()))
+    for place in draw(lists(sampled_from(PLACES), max_size=3)):
+        value = draw(sampled_from([-1, 0, 1, 2]) | integers(-(2**15), 2**15 - 1))
+        place.layout.pack_into(batch, place.position, value)
+    return bytes(with_checksum(batch))
+
+
+class Place(NamedTuple):
+    position: int
+    layout: Struct
+
+
+PLACES = [
+    *(Place(at, Struct(">q")) for at in (0, 27, 35, 43)),
+    *(Place(at, Struct(">h")) for at in (21, 51)),
+    *(Place(at, Struct(">i")) for at in (12, 23, 53, 57)),
+]
+
+
+@given(headers(), sampled_from(AppendOrigin))
+def test_the_short_way_admits_what_the_long_way_does(sent, origin):
+    assert outcome_of(sent, USUAL, origin) == outcome_of(sent, LONG_WAY, origin)
+
+
+@pytest.mark.parametrize("producer_id", [-1, 5])
+def test_no_attributes_let_a_batch_go_the_short_way_that_the_long_way_refuses(producer_id):
+    epoch, sequence = (-1, -1) if producer_id < 0 else (0, 0)
+    batch = batch_of(
+        Record(0, NOW_MS, b"k", b"v", ()),
+        producer_id=producer_id,
+        producer_epoch=epoch,
+        base_sequence=sequence,
+    )
+    for attributes in range(-(2**15), 2**15):
+        pack_into(">h", batch, 21, attributes)
+        sent = bytes(with_checksum(batch))
+        assert outcome_of(sent, USUAL) == outcome_of(sent, LONG_WAY), hex(attributes & 0xFFFF)
+
+
+USUAL = rules_of()
+LONG_WAY = replace(USUAL)
+object.__setattr__(LONG_WAY, "takes_usual_batches", False)
+
+
+def outcome_of(sent, rules, origin=AppendOrigin.CLIENT):
+    try:
+        batch = valid_batch(bytearray(sent), rules, origin=origin, now_ms=NOW_MS)
+    except KafkaError as refusal:
+        return type(refusal), str(refusal)
+    return batch and bytes(batch.view)

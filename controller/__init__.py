@@ -63,6 +63,10 @@ What any broker does on request, by writing to the tree:
     config_admin.py        configurations changed
     config_alterations.py  what is asked of a configuration, and whether it can be
 
+What any broker is told by the tree:
+
+    config_changes.py      whose configuration has changed
+
 What it stands on:
 
     store/                 where a cluster's metadata is kept

@@ -135,9 +135,9 @@ class ControlRequests:
         self, brokers: Iterable[int], partitions: Iterable[TopicPartition]
     ) -> Iterator[Addressed]:
         version = self._versions.update_metadata
-        led = [each for each in partitions if each in self._context.leaderships]
-        groups = _by_topic(led) if version >= GROUPED_UPDATE_METADATA else {}
-        flat = led if version < GROUPED_UPDATE_METADATA else []
+        told = [each for each in partitions if self._told_of(each) is not None]
+        groups = _by_topic(told) if version >= GROUPED_UPDATE_METADATA else {}
+        flat = told if version < GROUPED_UPDATE_METADATA else []
         topic_states = [
             UpdateMetadataRequest.TopicState(
                 topic_name=topic,
@@ -161,6 +161,7 @@ class ControlRequests:
 
     def _metadata_state(self, partition: TopicPartition) -> UpdateMetadataPartitionState:
         leadership = self._told_of(partition)
+        assert leadership is not None, partition
         replicas = self._context.assignment(partition).replicas
         return UpdateMetadataPartitionState(
             topic_name=partition.topic,
@@ -176,16 +177,16 @@ class ControlRequests:
             ],
         )
 
-    def _told_of(self, partition: TopicPartition) -> Leadership:
-        """Of a topic that is going, that it is."""
-        leadership = self._context.leaderships[partition]
+    def _told_of(self, partition: TopicPartition) -> Leadership | None:
+        """Of a topic that is going, that it is, even if nothing else is known of it any more."""
+        leadership = self._context.leaderships.get(partition)
         if partition.topic not in self._context.to_delete:
             return leadership
         return Leadership(
             leader=LEADER_DURING_DELETE,
             leader_epoch=0,
-            isr=leadership.isr,
-            controller_epoch=leadership.controller_epoch,
+            isr=() if leadership is None else leadership.isr,
+            controller_epoch=leadership.controller_epoch if leadership else self._context.epoch,
             partition_epoch=0,
         )
 

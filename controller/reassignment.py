@@ -30,13 +30,13 @@ from odradek.controller import replica_removal
 from odradek.controller.assignment import Assignment
 from odradek.controller.context import Replica
 from odradek.controller.leader_election import Occasion
-from odradek.controller.leadership import Leadership
+from odradek.controller.leadership import NO_LEADER, Leadership
 from odradek.controller.leadership_changes import LeadershipChanges, Leaderships
 from odradek.controller.machinery import Machinery
 from odradek.controller.partition_state import PartitionState
 from odradek.controller.reassignment_requests import Outcomes, Targets, decide_assignment
 from odradek.controller.replica_state import ReplicaState
-from odradek.controller.store.base import Watch
+from odradek.controller.store.base import StoreError, Watch
 from odradek.protocol.errors import KafkaError
 from odradek.protocol.types import TopicPartition
 
@@ -167,27 +167,48 @@ class Reassignments:
             for broker in before[partition].replicas
             if broker not in assignment.replicas
         ]
+        await self._move_leaders(planned)
         await replica_removal.remove(self._machinery, unneeded)
         if unneeded:
             # Before the tree forgets them: nobody could tell their brokers afterwards.
             self._machinery.batch.send()
-        failed = await self._machinery.writes.assign(planned)
-        begun = [partition for partition in planned if partition.topic not in failed]
+        # What ends with this is written when it is over: the next controller would not go on.
+        lasting = {
+            each: to
+            for each, to in planned.items()
+            if to.is_being_reassigned or not before[each].is_being_reassigned
+        }
+        failed = await self._machinery.writes.assign(lasting)
+        begun = [each for each in planned if each not in lasting or each.topic not in failed]
         for partition in planned.keys() - begun:
             log.error("%s could not be reassigned: %r", partition, failed[partition.topic])
             self._context.assign(partition, before[partition])
         self._context.reassigning.update(begun)
-        await self._advance(begun)
+        failed |= await self._advance(begun)
         return {each: KafkaError() if each.topic in failed else None for each in planned}
 
-    async def _advance(self, partitions: Iterable[TopicPartition]) -> None:
-        """Each to where it can come now."""
+    async def _move_leaders(self, planned: Assignments) -> None:
+        """Away from replicas that were being added and shall go; some lead already."""
+        leaders = {partition: self._context.leader(partition) for partition in planned}
+        going = [
+            partition
+            for partition, leader in leaders.items()
+            if leader not in (None, NO_LEADER, *planned[partition].replicas)
+        ]
+        move = self._machinery.partitions.move
+        moved = await move(going, PartitionState.ONLINE, Occasion.OFFLINE)
+        # Those are led again when one of them is back that stay.
+        unmoved = [each for each in going if not isinstance(moved[each], Leadership)]
+        await move(unmoved, PartitionState.OFFLINE)
+
+    async def _advance(self, partitions: Iterable[TopicPartition]) -> dict[str, StoreError]:
+        """Each to where it can come now; topics in which that could not be written."""
         under_way = [*partitions]
         await self._start_added(under_way)
         await self._elect_missing(under_way)
         complete = await self._complete_of(under_way)
         await self._announce(each for each in under_way if each not in complete)
-        await self._finish(complete)
+        return await self._finish(complete)
 
     async def _start_added(self, partitions: Iterable[TopicPartition]) -> None:
         """Those that the last controller had started are told by the new epoch."""
@@ -249,9 +270,9 @@ class Reassignments:
             and any(self._context.is_online(each, partition) for each in assignment.target)
         )
 
-    async def _finish(self, partitions: Collection[TopicPartition]) -> None:
+    async def _finish(self, partitions: Collection[TopicPartition]) -> dict[str, StoreError]:
         if not partitions:
-            return
+            return {}
         before = {partition: self._context.assignment(partition) for partition in partitions}
         final = {partition: Assignment(before[partition].target) for partition in partitions}
         added = [Replica(each, broker) for each in before for broker in before[each].adding]
@@ -268,7 +289,7 @@ class Reassignments:
         self._machinery.batch.update_metadata(partitions)
         # Before the tree forgets what was removed, as above.
         self._machinery.batch.send()
-        await self._forget(final)
+        return await self._forget(final)
 
     async def _settle_leaders(self, partitions: Iterable[TopicPartition]) -> None:
         staying: list[TopicPartition] = []
@@ -286,7 +307,7 @@ class Reassignments:
         is_assigned = leadership.leader in self._context.assignment(partition).replicas
         return is_assigned and self._context.is_online(leadership.leader, partition)
 
-    async def _forget(self, final: Assignments) -> None:
+    async def _forget(self, final: Assignments) -> dict[str, StoreError]:
         """The last step: nothing is under way any more."""
         failed = await self._machinery.writes.assign(final)
         for topic, failure in failed.items():
@@ -297,3 +318,4 @@ class Reassignments:
             log.info("%s is reassigned to %s", partition, list(assignment.replicas))
             self._context.reassigning.discard(partition)
         await self._deletions.resume(sorted({partition.topic for partition in final}))
+        return failed

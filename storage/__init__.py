@@ -6,7 +6,9 @@ A log:
 
     log.py                 one partition's log: append, read, roll; its ends and its stable part
     segment_list.py        its segments, in order
+    open_segments.py       which of them are open
     log_segment.py         one .log file and its indexes
+    largest_timestamp.py   of a segment, where its time index does not tell it
     additions.py           what is added to a segment
     log_lookup.py          which offset belongs to a timestamp
     rolling.py             when another segment begins

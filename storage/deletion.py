@@ -4,7 +4,7 @@ A renamed file (``.deleted``) is out of the log: a restart removes it.  Readers 
 region of it keep their open file, so the delay of ``file.delete.delay.ms`` is only for tools and
 administrators, as in Kafka; the caller decides when it has passed.
 
-Owner: the event loop; ``remove`` may run on a disk thread.
+Owner: the event loop; ``set_files_aside`` and ``remove`` may run on a disk thread.
 """
 
 from __future__ import annotations
@@ -17,22 +17,32 @@ from odradek.storage.paths import Content, Stage, file_path
 from odradek.storage.producers.snapshot import ProducerSnapshots
 
 
-def set_aside(segments: Iterable[LogSegment], snapshots: ProducerSnapshots) -> None:
-    """Rename the files of segments that are no longer in the log, and of their snapshots.
+def set_aside(segments: Sequence[LogSegment], snapshots: ProducerSnapshots) -> None:
+    """Rename the files of segments that are no longer in the log, and of their snapshots."""
+    set_files_aside(segments)
+    set_snapshots_aside(segments, snapshots)
+
+
+def set_files_aside(segments: Sequence[LogSegment]) -> None:
+    """The first half of ``set_aside``, which sleeps in the kernel.
 
     The batches first, and for good: a power cut that brought them back without their transaction
     index would show what was aborted.
     """
-    going = list(segments)
-    for segment in going:
+    for segment in segments:
         files.rename(
             segment.path(Content.BATCHES),
             file_path(segment.directory, segment.base_offset, Content.BATCHES, Stage.DELETED),
         )
-    if going:
-        files.sync_directory(going[0].directory)
-    for segment in going:
+    if segments:
+        files.sync_directory(segments[0].directory)
+    for segment in segments:
         segment.move(Stage.DELETED)
+
+
+def set_snapshots_aside(segments: Iterable[LogSegment], snapshots: ProducerSnapshots) -> None:
+    """The second half, for the owner of the log."""
+    for segment in segments:
         snapshots.mark_deleted(segment.base_offset)
 
 

@@ -31,6 +31,7 @@ from odradek.protocol.records.record import NO_TIMESTAMP
 from odradek.protocol.records.record_set import magic_of
 from odradek.protocol.types import TopicPartition
 from odradek.storage import files
+from odradek.storage.additions import addition_of
 from odradek.storage.admission.errors import UnexpectedAppendOffset
 from odradek.storage.admission.offset_assignment import Admitted, admit, admit_as_follower
 from odradek.storage.admission.rules import append_rules
@@ -177,7 +178,10 @@ class Log:
             )
         self._note_epochs(admitted)
         segment = self._segment_for(admitted, now_ms)
-        segment.append(admitted.buffers, admitted)
+        if len(admitted.batches) == 1:
+            segment.append(admitted.buffers, admitted)
+        else:
+            segment.append(admitted.buffers, *map(addition_of, admitted.batches))
         self.end_offset = admitted.last_offset + 1
         self.producers.apply(decision)
         for transaction in decision.completed:
@@ -283,7 +287,7 @@ class Log:
     def aborted_transactions(self, *, start: int, end: int) -> list[AbortedTransaction]:
         """Those that reach into the offsets from ``start`` to before ``end``, by first offset."""
         found: list[AbortedTransaction] = []
-        for segment in self.segments.from_offset(start):
+        for segment in self.segments.aborting_from(start):
             overlapping = segment.transaction_index.overlapping(start=start, end=end)
             found += overlapping.transactions
             if overlapping.is_complete:

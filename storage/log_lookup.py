@@ -10,6 +10,8 @@ An answer from damaged batches would be a guess: they are CorruptMessage.
 Before KIP-79 (ListOffsets v0) nobody looked at records: ``offsets_before`` knows no more of a
 segment than when it was last written.
 
+Segments that are opened for a look are closed again, as there may be any number of them.
+
 Owner: the event loop.
 """
 
@@ -19,8 +21,10 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from odradek.protocol.records.record_set import AnyBatch
+from odradek.storage.largest_timestamp import contradicts
 from odradek.storage.log import Log
 from odradek.storage.log_segment import LogSegment
+from odradek.storage.open_segments import left_as_found
 from odradek.storage.retention import written_ms
 from odradek.storage.time_index import NO_TIMESTAMP, TimestampOffset
 
@@ -56,7 +60,8 @@ def first_at_or_after(log: Log, timestamp: int) -> FoundOffset | None:
     """The first record from the start of the log on that is as young as ``timestamp``."""
     for segment in log.segments.from_offset(log.start_offset):
         if segment.largest.timestamp >= timestamp:
-            found = _first_in_segment(segment, timestamp, start=log.start_offset)
+            with left_as_found(segment):
+                found = _first_in_segment(segment, timestamp, start=log.start_offset)
             if found is not None:
                 return found
     return None
@@ -73,7 +78,8 @@ def of_largest_timestamp(log: Log) -> FoundOffset | None:
         largest = segment.largest.timestamp
         if largest <= NO_TIMESTAMP or (best is not None and largest < best.timestamp):
             break
-        found = _largest_in_segment(segment, start=log.start_offset)
+        with left_as_found(segment):
+            found = _largest_in_segment(segment, start=log.start_offset)
         best = found if best is None or (found and _is_better(found, best)) else best
     return best
 
@@ -140,7 +146,7 @@ def _entry_before(segment: LogSegment, timestamp: int) -> TimestampOffset:
     """Up to whose offset everything is older than ``timestamp``."""
     entry = segment.time_index.lookup(timestamp - 1)
     is_noted = entry != (NO_TIMESTAMP, segment.base_offset)
-    if is_noted and segment.contradicts(entry):
+    if is_noted and contradicts(segment, entry):
         segment.rebuild_indexes()
         entry = segment.time_index.lookup(timestamp - 1)
     return entry

@@ -17,7 +17,8 @@ Indexes have no checksums.  So an entry is believed only if there is a batch whe
 both indexes are made anew.  Where the entry is right and yet the batches break off, it is they that
 are damaged, and the reader is told.
 
-Files are opened on first use, so that a clean log of a thousand segments costs a thousand names.
+Files are opened on first use, so that a clean log of a thousand segments costs a thousand names,
+and closed again if too many are open: see open_segments.py.  Only ``create`` makes them.
 
 Invariant: in an active segment, ``size_bytes`` is the end of the last acknowledged batch.
 Owner: the event loop; ``flush`` may run on a disk thread.
@@ -26,16 +27,16 @@ Owner: the event loop; ``flush`` may run on a disk thread.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 from odradek.protocol.errors import CorruptMessage
 from odradek.protocol.file_region import FileRegion
 from odradek.protocol.records.record_set import AnyBatch
-from odradek.storage import batch_scan, files
+from odradek.storage import batch_scan, files, open_segments
 from odradek.storage.additions import Addition, addition_of
 from odradek.storage.batch_scan import HEADERS_READ_BYTES, BatchPlace, place_at
+from odradek.storage.largest_timestamp import contradicts, largest_by_scan
 from odradek.storage.offset_index import RELATIVE_OFFSET_MAX, OffsetIndex, OffsetPosition
 from odradek.storage.open_file import OpenFile
 from odradek.storage.paths import SEGMENT_CONTENTS, Content, Stage, file_path
@@ -70,6 +71,7 @@ class LogSegment:
         self.shape = shape
         self.stage = stage
         self._file: OpenFile | None = None
+        self._opened: open_segments.OpenSegments | None = None
         self.size_bytes = files.size_of(self.path(Content.BATCHES)) or 0
         index_bytes = shape.index_bytes_max
         self.index = OffsetIndex(
@@ -98,7 +100,10 @@ class LogSegment:
     @property
     def file(self) -> OpenFile:
         if self._file is None:
-            self._file = OpenFile(self.path(Content.BATCHES), writable=True)
+            is_there = self.stage is not Stage.CLEANED
+            self._file = OpenFile(self.path(Content.BATCHES), writable=True, is_there=is_there)
+            self._opened = open_segments.beside(self)
+            self._opened.note(self)
         return self._file
 
     @property
@@ -106,10 +111,17 @@ class LogSegment:
         return self._file is not None
 
     @property
+    def is_at_rest(self) -> bool:
+        """Whether it may be closed: it has its name, and was only read since it was opened."""
+        has_room = self.index.entries.has_room or self.time_index.entries.has_room
+        return self._bytes_since_entry == 0 and not has_room and self.stage is Stage.IN_USE
+
+    @property
     def largest(self) -> TimestampOffset:
         """The largest timestamp, and the last offset of the first batch that has it."""
         if self._largest is None:
-            self._largest = self._largest_by_index()
+            with open_segments.left_as_found(self):
+                self._largest = self._largest_by_index()
         return self._largest
 
     # Writing
@@ -120,18 +132,23 @@ class LogSegment:
         self.index.entries.seal()
         self.time_index.entries.seal()
 
-    def append(self, buffers: Sequence[files.Buffer], addition: Addition) -> None:
-        """Append whole batches whose offsets are already assigned."""
+    def append(self, buffers: Sequence[files.Buffer], *additions: Addition) -> None:
+        """Append whole batches whose offsets are already assigned, each an addition."""
         position = self.size_bytes
-        assert self.base_offset <= addition.last_offset <= self.offset_max, (self, addition)
+        assert self.base_offset <= additions[-1].last_offset <= self.offset_max, (self, additions)
         descriptor = (self._file or self.file).descriptor
         if position == 0:
-            self.first_timestamp = addition.max_timestamp
+            self.first_timestamp = additions[0].max_timestamp
             if self.shape.preallocated_bytes:
                 files.system.ftruncate(descriptor, self.shape.preallocated_bytes)
         files.write_at(descriptor, buffers, position)
-        self.note(position, addition)
-        self.size_bytes = position + addition.size_bytes
+        if len(additions) > 1:  # a single one is noted or not; of many, some must not be
+            self.index.entries.reserve(len(additions))
+            self.time_index.entries.reserve(len(additions))
+        for addition in additions:
+            self.note(position, addition)
+            position += addition.size_bytes
+        self.size_bytes = position
 
     def note(self, position: int, addition: Addition) -> None:
         """Index what is being written, or has been found, at ``position``; positions ascend."""
@@ -168,7 +185,7 @@ class LogSegment:
             self._cut(place.position)
         self.is_index_full = self.index.is_full or self.time_index.is_full
         self._bytes_since_entry = 0
-        self._largest = self._largest_by_scan()
+        self._largest = largest_by_scan(self)
         return removed
 
     def seal(self) -> None:
@@ -222,19 +239,9 @@ class LogSegment:
     def abandon(self) -> None:
         """Let go of the files as they are."""
         self._file = None
+        self._bytes_since_entry = 0
         self.index.entries.abandon()
         self.time_index.entries.abandon()
-
-    def _largest_by_scan(self) -> TimestampOffset:
-        """The two indexes are written together, and lag behind the batches together."""
-        largest = self.time_index.last
-        is_ahead = self.time_index.is_full  # of an old segment: the offset index may go on then
-        entry = self.index.lookup(largest.offset) if is_ahead else self.index.last
-        with suppress(CorruptMessage):  # whoever reads the batches will be told
-            for _, batch in self.batches(start=entry.position):
-                if batch.max_timestamp > largest.timestamp:
-                    largest = TimestampOffset(batch.max_timestamp, batch.last_offset)
-        return largest
 
     def _cut(self, position: int) -> None:
         files.system.ftruncate(self.file.descriptor, position)
@@ -356,16 +363,9 @@ class LogSegment:
         The entry that sealing has added may be gone again: it is not synced if all else was.
         """
         entry = self.time_index.last
-        if self.size_bytes and self.contradicts(entry) and self._largest is None:
+        if self.size_bytes and contradicts(self, entry) and self._largest is None:
             self.rebuild_indexes()
-        return self._largest or self._largest_by_scan()
-
-    def contradicts(self, entry: TimestampOffset) -> bool:
-        """Whether an entry of the time index is not true of the batch that it names."""
-        with suppress(CorruptMessage):
-            place = self.find(entry.offset)
-            return place is None or self.batch_at(place).max_timestamp != entry.timestamp
-        return False
+        return self._largest or largest_by_scan(self)
 
     # Files
 

@@ -1,42 +1,78 @@
 """Cutting a log's end: a follower drops what its leader never had.
 
-The order keeps every crash harmless.  Segments go from the last to the first, and for good before
-the one that stays is cut, so that what is left is always a prefix of the log.  The cut is synced,
-as what is appended next must not end where an old batch happens to begin.  The recovery point is
-below the cut before anything can be appended there again, as it is only ever checkpointed from
-memory.  Epochs and producers are cut after the batches, and the loader cuts them again if they were
-not.
+    plan_truncation   the log ends there for everybody who uses it, from now on
+    run               the files follow, which sleeps in the kernel; before it is done nothing may be
+                      appended, since only then does no power cut undo the truncation
 
-Owner: the event loop.
+The order of ``run`` keeps every crash harmless.  Segments go from the last to the first, and for
+good before the one that stays is cut, so that what is left is always a prefix of the log.  The cut
+is synced, as what is appended next must not end where an old batch happens to begin, and the
+transaction index is cut after it: aborted records must not outlive their entry.  Offset and time
+indexes may be cut before, as they may always lack entries, and snapshots may be removed before, as
+the batches tell the same; that they stay away is synced last.  The recovery point is below the cut
+before anything can be appended there again, as it is only ever checkpointed from memory.  Epochs
+are written by the next flush, and the loader cuts them again if they were not.
+
+Where the batches break off before the offset, the log is cut there: what would be appended behind
+such a place could not be read.
+
+Owner: the event loop; ``run`` may run on a disk thread.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import os
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 from odradek.protocol.errors import CorruptMessage, KafkaError
 from odradek.protocol.records.record_set import AnyBatch
-from odradek.storage import files
+from odradek.storage import batch_scan, files
 from odradek.storage.deletion import set_aside_from_the_end
 from odradek.storage.log_segment import LogSegment
+from odradek.storage.open_file import OpenFile
 from odradek.storage.paths import Content
 from odradek.storage.producers.recall import recall
+from odradek.storage.producers.snapshot import ProducerSnapshots
 from odradek.storage.producers.state import ProducerStates
 from odradek.storage.segment_list import SegmentList
+from odradek.storage.transaction_index import TransactionIndex
 
 if TYPE_CHECKING:
     from odradek.storage.log import Log
+
+#: What producers know the log up to when it is not the log any more.
+_NOWHERE = -1
 
 
 def _ignore(what: str) -> None:
     """Nobody wants to know."""
 
 
+@dataclass(frozen=True, slots=True)
+class Truncation:
+    """What is left to be done; the ``dropped`` segments wait for removal when it is."""
+
+    dropped: Sequence[LogSegment]
+    run: Callable[[], None]
+
+
 def truncate(
     log: Log, offset: int, *, now_ms: int, notice: Callable[[str], None] = _ignore
 ) -> list[LogSegment]:
-    """Drop every batch that holds ``offset`` or a later one; the segments that wait for removal.
+    """Both steps at once, for whoever may sleep; the segments that wait for removal."""
+    truncation = plan_truncation(log, offset, now_ms=now_ms, notice=notice)
+    truncation.run()
+    return list(truncation.dropped)
+
+
+def plan_truncation(
+    log: Log, offset: int, *, now_ms: int, notice: Callable[[str], None] = _ignore
+) -> Truncation:
+    """Drop every batch that holds ``offset`` or a later one.
 
     A batch that begins before ``offset`` and reaches beyond it goes whole: the log then ends where
     that batch began.  ``notice`` is told what cannot be read of what stays.
@@ -44,28 +80,117 @@ def truncate(
     if offset >= log.end_offset:
         # A leader may have noted its epoch here and never appended.
         log.epochs.truncate_from_end(log.end_offset)
-        return []
+        return Truncation([], lambda: None)
     if log.segments.first.base_offset > offset:
-        return truncate_fully(log, offset)
+        dropped = truncate_fully(log, offset)
+        return Truncation(dropped, partial(_sync, log.segments.active.file))
+    active = log.segments.holding(offset)
+    assert active is not None, (log, offset)
+    # First of all, as it reads, and so may fail.
+    position, end_offset = _find_cut(active, offset, notice)
     dropped = [segment for segment in log.segments if segment.base_offset > offset]
     log.segments.remove(dropped)
-    set_aside_from_the_end(dropped, log.producers.snapshots)
-    active = log.segments.active
-    first_dropped = active.find(offset)
-    if active.truncate(offset):
-        files.sync(active.file.descriptor)
-    log.end_offset = offset if first_dropped is None else min(offset, first_dropped.base_offset)
+    # Even if no batch of it goes: indexes may name offsets whose batches compaction has removed.
+    shortened = _shortened(active, size_bytes=position, end_offset=end_offset)
+    log.segments.replace([active], [shortened])
+    log.end_offset = end_offset
     _cut_ends(log)
-    for damage in rebuild_producers(log.producers, log.segments, end=log.end_offset, now_ms=now_ms):
+    for damage in _go_back(log.producers, log.segments, end=end_offset, now_ms=now_ms):
         notice(str(damage))
     log.producers.on_high_watermark(log.high_watermark)
-    return dropped
+    step = partial(_cut_files, dropped, shortened.file, position, shortened.transaction_index)
+    return Truncation(dropped, step)
+
+
+def _find_cut(segment: LogSegment, offset: int, notice: Callable[[str], None]) -> tuple[int, int]:
+    """The position at which the segment is to end, and the offset at which the log does."""
+    try:
+        first_dropped = segment.find(offset)
+    except CorruptMessage as damage:
+        position, end_offset = _breaking_off(segment, offset)
+        notice(f"{damage}; the log is cut at {end_offset} already, instead of {offset}")
+        return position, end_offset
+    if first_dropped is None:
+        return segment.size_bytes, offset
+    return first_dropped.position, min(offset, first_dropped.base_offset)
+
+
+def _breaking_off(segment: LogSegment, offset: int) -> tuple[int, int]:
+    """Where the batches, from the last index entry before ``offset`` on, can be read no more."""
+    entry = segment.index.lookup(offset)
+    while True:
+        position, next_offset = entry.position, segment.base_offset
+        batches = segment.batches(start=position)
+        with suppress(CorruptMessage):
+            for at, batch in batch_scan.ascending(batches, first=next_offset, last=offset - 1):
+                batch.check_crc()
+                position, next_offset = at + batch.size_bytes, batch.next_offset
+        if position > entry.position or entry.position == 0:
+            return position, next_offset
+        # Not even the batch that it leads to: the one before it tells which offset is next.
+        entry = segment.index.lookup(entry.offset - 1)
+
+
+def _shortened(segment: LogSegment, *, size_bytes: int, end_offset: int) -> LogSegment:
+    """The segment as it will be when its files have been cut; what was lent of it stays open."""
+    for index in (segment.index, segment.time_index):
+        index.truncate(end_offset)
+        index.entries.seal()
+    segment.abandon()
+    # A file that has been cut has no room ahead, unless it begins anew.
+    shape = replace(segment.shape, preallocated_bytes=0) if size_bytes else segment.shape
+    shortened = LogSegment(segment.directory, segment.base_offset, shape)
+    shortened.size_bytes = size_bytes
+    shortened.transaction_index = segment.transaction_index
+    shortened.transaction_index.forget(end_offset)
+    if size_bytes:
+        shortened.begun_ms = segment.begun_ms
+    return shortened
+
+
+def _cut_files(
+    dropped: Sequence[LogSegment], file: OpenFile, size_bytes: int, aborted: TransactionIndex
+) -> None:
+    directory = aborted.path.parent
+    # The snapshots of the dropped segments are gone already.
+    set_aside_from_the_end(dropped, ProducerSnapshots(directory, ()))
+    if os.fstat(file.descriptor).st_size > size_bytes:
+        files.system.ftruncate(file.descriptor, size_bytes)
+    _sync(file)
+    aborted.cut()
+    files.sync_directory(directory)
+
+
+def _sync(file: OpenFile) -> None:
+    files.sync(file.descriptor)
+
+
+def _go_back(
+    producers: ProducerStates, segments: SegmentList, *, end: int, now_ms: int
+) -> list[KafkaError]:
+    """``rebuild_producers`` after a cut, but for syncing which snapshots are gone.
+
+    Where no producer is known, none is looked for, as in Kafka: one that has expired may be known
+    a little less long for that.
+    """
+    had_none = producers.is_empty
+    start = min(segments.first.base_offset, end)
+    producers.snapshots.remove_outside(start=start, end=end)
+    producers.advance(_NOWHERE)
+    damages: list[KafkaError] = [*producers.reload(start=start, end=end, now_ms=now_ms)]
+    if had_none and producers.is_empty:
+        producers.advance(end)
+        return damages
+    return damages + _learn(producers, segments, end=end)
 
 
 def truncate_fully(
     log: Log, new_start: int, *, start_offset: int | None = None
 ) -> list[LogSegment]:
-    """Drop everything and begin again at ``new_start``; the segments that wait for removal."""
+    """Drop everything and begin again at ``new_start``; the segments that wait for removal.
+
+    Sleeps in the kernel, once for each segment: a file of the old log may have a new one's name.
+    """
     dropped = list(log.segments)
     log.segments.remove(dropped)
     set_aside_from_the_end(dropped, log.producers.snapshots)
@@ -99,6 +224,12 @@ def rebuild_producers(
     """
     start = min(segments.first.base_offset, end)
     damages: list[KafkaError] = [*producers.reload(start=start, end=end, now_ms=now_ms)]
+    return damages + _learn(producers, segments, end=end)
+
+
+def _learn(producers: ProducerStates, segments: SegmentList, *, end: int) -> list[KafkaError]:
+    """From the batches that the producers do not know yet, up to ``end``."""
+    damages: list[KafkaError] = []
     unknown = segments.between(producers.end_offset, end) if producers.end_offset < end else []
     for segment in unknown:
         path = segment.path(Content.BATCHES)

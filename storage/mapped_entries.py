@@ -48,6 +48,11 @@ class MappedEntries:
         return self.count >= self.capacity
 
     @property
+    def has_room(self) -> bool:
+        """Whether the file is longer than its entries, for those that are to come."""
+        return self._room > 0
+
+    @property
     def has_whole_entries(self) -> bool:
         """Whether the file, as it was found, had room for entries and nothing else."""
         return self.file_bytes % self.entry_bytes == 0
@@ -75,9 +80,10 @@ class MappedEntries:
                 high = middle
         return low
 
-    def reserve(self) -> None:
-        """Make room for one more entry, whose writing cannot fail then."""
-        if self.count >= self._room:
+    def reserve(self, count: int = 1) -> None:
+        """Make room for so many more entries, as far as there may be; writing them cannot fail."""
+        wanted = min(self.count + count, self.capacity)
+        while self._room < wanted:
             self._make_room()
 
     def append(self, *entry: int) -> None:
@@ -132,7 +138,7 @@ class MappedEntries:
             self._open_map(writable=True)
         length = self.capacity * self.entry_bytes
         begin = self._room * self.entry_bytes
-        end = (self.count + 1) * self.entry_bytes
+        end = (max(self._room, self.count) + 1) * self.entry_bytes
         end = min(-(-end // PAGE_BYTES) * PAGE_BYTES, length)
         descriptor = files.open_for_writing(self.path)
         try:

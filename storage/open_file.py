@@ -1,15 +1,29 @@
 """A file that stays open for as long as somebody refers to it.
 
-A region of a segment may be on its way to a slow client when the segment is deleted.  The region
-refers to the open file, and so does the segment; when the last of them is gone, the descriptor is
-closed.  No counting, and no way to forget giving a file back.
+A region of a segment may be on its way to a slow client when the segment is deleted, or closed for
+want of descriptors.  The region refers to the open file, and so does the segment; when the last of
+them is gone, the descriptor is closed.  No counting, and no way to forget giving a file back.
+
+The number itself does so: a walk over the file that was handed its ``descriptor`` and nothing else
+cannot find another file under it.
 
 Owner: none; any thread may drop the last reference.
 """
 
 from __future__ import annotations
 
+import os
+
 from odradek.storage import files
+
+
+class Descriptor(int):
+    """A number of an open file, which is closed when nobody has the number any more."""
+
+    __slots__ = ()
+
+    def __del__(self) -> None:
+        files.system.close(int(self))
 
 
 class OpenFile:
@@ -17,14 +31,16 @@ class OpenFile:
 
     __slots__ = ("descriptor",)
 
-    def __init__(self, path: files.FilePath, *, writable: bool) -> None:
-        self.descriptor = -1
-        opened = files.open_for_writing(path) if writable else files.open_for_reading(path)
-        self.descriptor = opened
+    def __init__(self, path: files.FilePath, *, writable: bool, is_there: bool = False) -> None:
+        """What is written to is made if it is missing, unless it should have been there."""
+        if not writable:
+            opened = files.open_for_reading(path)
+        elif is_there:
+            opened = files.system.open(path, os.O_RDWR | os.O_CLOEXEC)
+        else:
+            opened = files.open_for_writing(path)
+        self.descriptor = Descriptor(opened)
 
     def fileno(self) -> int:
-        return self.descriptor
-
-    def __del__(self) -> None:
-        if self.descriptor >= 0:
-            files.system.close(self.descriptor)
+        """For a look; the number alone keeps nothing open."""
+        return int(self.descriptor)

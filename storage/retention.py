@@ -12,18 +12,25 @@ one takes its place.
 Of each that goes it is told why, how young its records are and when they were written: whoever
 knows that a clock has jumped, or sees that what was just written is too old already, can say so.
 
-Owner: the event loop.
+    take_outlived   the log begins later, and has those segments no more.  Their files keep their
+                    names: a crash leaves segments before the start of the log, if that has been
+                    checkpointed, or all as it was
+    files_aside     the files get out of the way, which sleeps in the kernel.  Until that is done
+                    nobody may make, cut or move segments there (cleaner/schedule.py)
+    snapshots       of producers follow: ``deletion.set_snapshots_aside``
+
+Owner: the event loop; what ``files_aside`` returns may run on a disk thread.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import Enum
 
 from odradek.protocol.types import TopicPartition
 from odradek.storage import files
-from odradek.storage.deletion import set_aside
+from odradek.storage.deletion import set_files_aside, set_snapshots_aside
 from odradek.storage.log import Log
 from odradek.storage.log_segment import LogSegment
 from odradek.storage.paths import Content
@@ -58,12 +65,37 @@ class Outlived:
 
 
 def apply_retention(log: Log, *, now_ms: int) -> list[Outlived]:
+    """All of it, for a caller that may sleep; what waits for removal, in the order of offsets."""
+    gone = take_outlived(log, now_ms=now_ms)
+    if gone:
+        files_aside(log, gone)()
+        set_snapshots_aside([each.segment for each in gone], log.producers.snapshots)
+    return gone
+
+
+def take_outlived(log: Log, *, now_ms: int) -> list[Outlived]:
     """Take what need not be kept out of the log; what was taken, in the order of offsets."""
     gone = _drop(log, Reason.START, _is_before_start(log), now_ms)
     if log.settings.deletes_old_segments:
         gone += _drop(log, Reason.SIZE, _is_over_size(log), now_ms)
         gone += _drop(log, Reason.TIME, _is_expired(log, now_ms), now_ms)
     return gone
+
+
+def files_aside(log: Log, gone: Sequence[Outlived]) -> Callable[[], None]:
+    """What renames the files of segments that have just been taken out of the log."""
+    segments = [each.segment for each in gone]
+    directory = log.directory
+    is_end_new = log.recovery_point <= log.segments.first.base_offset
+
+    def run() -> None:
+        if is_end_new:
+            # The name of the next segment may soon be all that tells where the log goes on: it
+            # must not be lost while the removal of the others is kept.
+            files.sync_directory(directory)
+        set_files_aside(segments)
+
+    return run
 
 
 Condition = Callable[[LogSegment, LogSegment | None], bool]
@@ -130,14 +162,8 @@ def _drop(log: Log, reason: Reason, condition: Condition, now_ms: int) -> list[O
         log.roll(now_ms=now_ms)
     following = log.segments.after(segments[-1])
     assert following is not None, log
-    if log.recovery_point <= following.base_offset:
-        # The name of the next segment may soon be all that tells where the log goes on: it must
-        # not be lost while the removal of the others is kept.
-        files.sync_directory(log.directory)
-    # First the start, then the files: a crash in between leaves segments before the start.
     log.advance_start(following.base_offset)
     log.segments.remove(segments)
-    set_aside(segments, log.producers.snapshots)
     return gone
 
 

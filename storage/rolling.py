@@ -23,6 +23,7 @@ from zlib import crc32
 from odradek.protocol.errors import CorruptMessage
 from odradek.storage.admission.offset_assignment import Admitted
 from odradek.storage.log_segment import LogSegment
+from odradek.storage.open_segments import left_as_found
 from odradek.storage.time_index import NO_TIMESTAMP
 
 if TYPE_CHECKING:
@@ -61,7 +62,8 @@ def first_timestamp(segment: LogSegment) -> int:
     """The largest timestamp in the first batch of the segment; NO_TIMESTAMP if it has none."""
     if segment.first_timestamp is None:
         segment.first_timestamp = NO_TIMESTAMP
-        with suppress(CorruptMessage):  # whoever reads the batch will be told
+        # Whoever reads the batch will be told of damage; whoever looks at many has none left open.
+        with suppress(CorruptMessage), left_as_found(segment):
             first = segment.find(segment.base_offset)
             if first is not None:
                 segment.first_timestamp = segment.batch_at(first).max_timestamp

@@ -1,7 +1,8 @@
 """The segments of a log, in the order of their base offsets.
 
 Readers find theirs by bisection, so a log of a thousand segments is as quick as one of ten.  The
-last segment is the active one: the only one that is appended to.
+last segment is the active one: the only one that is appended to.  Which of the others have aborted
+transactions is found out once, since every fetch of committed records asks and few segments do.
 
 Owner: the event loop.
 """
@@ -20,6 +21,8 @@ class SegmentList:
     def __init__(self, segments: Iterable[LogSegment] = ()) -> None:
         self._segments = sorted(segments, key=lambda segment: segment.base_offset)
         self._base_offsets = [segment.base_offset for segment in self._segments]
+        #: Of the sealed segments that have aborted transactions; None if it has to be found out.
+        self._aborting: list[int] | None = None
 
     def __len__(self) -> int:
         return len(self._segments)
@@ -66,9 +69,24 @@ class SegmentList:
         low = max(0, bisect_right(self._base_offsets, start) - 1)
         return self._segments[low : bisect_left(self._base_offsets, end)]
 
+    def aborting_from(self, offset: int) -> Iterator[LogSegment]:
+        """The segment that holds ``offset`` and later ones, if they have aborted transactions."""
+        if self._aborting is None:
+            sealed = self._segments[:-1]
+            self._aborting = [each.base_offset for each in sealed if _is_aborting(each)]
+        holding = self.holding(offset) or self.first
+        for slot in range(bisect_left(self._aborting, holding.base_offset), len(self._aborting)):
+            segment = self.at(self._aborting[slot])
+            assert segment is not None, self._aborting[slot]
+            yield segment
+        if _is_aborting(self.active):
+            yield self.active
+
     def add(self, segment: LogSegment) -> None:
         """A new active segment."""
         assert not self._segments or segment.base_offset > self.active.base_offset, segment
+        if self._aborting is not None and self._segments and _is_aborting(self.active):
+            self._aborting.append(self.active.base_offset)
         self._segments.append(segment)
         self._base_offsets.append(segment.base_offset)
 
@@ -85,3 +103,8 @@ class SegmentList:
     def _become(self, segments: Iterable[LogSegment]) -> None:
         self._segments = sorted(segments, key=lambda segment: segment.base_offset)
         self._base_offsets = [segment.base_offset for segment in self._segments]
+        self._aborting = None
+
+
+def _is_aborting(segment: LogSegment) -> bool:
+    return not segment.transaction_index.is_empty

@@ -1,6 +1,6 @@
 """What becomes of a compaction that a crash interrupted?
 
-By the files that ``cleaner_swap`` leaves behind at each of its steps:
+By the files that ``cleaner/swap.py`` leaves behind at each of its steps:
 
     .cleaned                  its writing, or the first renames, were not finished: it is removed,
                               and before it every ``.swap`` file from its base offset on, which are

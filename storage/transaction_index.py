@@ -14,7 +14,7 @@ end of the range is followed by none that could still reach into it.
 
 The file is made with its first entry, so most segments have none.  Its entries are read once.
 
-Owner: the event loop; ``flush`` may run on a disk thread.
+Owner: the event loop; ``flush`` and ``cut`` may run on a disk thread.
 """
 
 from __future__ import annotations
@@ -77,12 +77,28 @@ class TransactionIndex:
                 return Overlapping(found, is_complete=True)
         return Overlapping(found, is_complete=False)
 
+    @property
+    def is_empty(self) -> bool:
+        """Whether there is no entry; a file that has not been read may hold some."""
+        return self._entries is not None and not self._entries
+
     def truncate(self, offset: int) -> None:
         """Forget every transaction that ended at or after ``offset``."""
+        self.forget(offset)
+        self.cut()
+
+    def forget(self, offset: int) -> None:
+        """The first half of ``truncate``, in memory: ``cut`` has to follow."""
         kept = [aborted for aborted in self.entries if aborted.last_offset < offset]
         if len(kept) < len(self.entries):
-            files.truncate(self.path, len(kept) * ENTRY.size)
             self._entries = kept
+
+    def cut(self) -> None:
+        """The file ends with the entries that are known.  May run on a disk thread."""
+        entries = self._entries
+        length = None if entries is None else len(entries) * ENTRY.size
+        if length is not None and (files.size_of(self.path) or 0) > length:
+            files.truncate(self.path, length)
 
     def replace(self, entries: list[AbortedTransaction]) -> None:
         """Hold these from now on, whatever state the file is in.  Durable when it returns."""

@@ -5,7 +5,9 @@ from pathlib import Path
 
 import pytest
 
+from odradek.controller import partition_state, replica_state
 from odradek.protocol.reference import as_markdown
+from tests.support.state_diagrams import diagram
 
 ROOT = Path(__file__).parent.parent
 DOCUMENTS = [*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")]
@@ -30,6 +32,11 @@ def test_every_link_between_documents_leads_somewhere(document):
 
 def test_the_table_of_apis_is_fresh():
     assert (ROOT / "docs/protocol.md").read_text() == as_markdown()
+
+
+@pytest.mark.parametrize("machine", [partition_state, replica_state])
+def test_the_diagrams_of_states_are_fresh(machine):
+    assert f"\n\n{diagram(machine.MOVES)}\n\n" in (ROOT / "docs/architecture.md").read_text()
 
 
 def test_the_readme_is_short():

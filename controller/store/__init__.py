@@ -3,6 +3,7 @@
 base.py       what a store is: operations, results, watches, sessions
 paths.py      every path in the tree, built and parsed
 payloads/     the JSON in its nodes
+legal_paths.py  which paths a node may have
 tree.py       the tree in memory: nodes, versions, ephemerals, sequences, sessions
 watches.py    who is to be called for which change to it
 embedded.py   a store for one broker: the tree, written through to a journal

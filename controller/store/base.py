@@ -234,12 +234,13 @@ class MetadataStore(ABC):
         """Do them in order, not as one.  The outcome of each is its result or its StoreError.
 
         With a ``fence`` each write is done only if that check holds in the same moment, and is
-        Fenced otherwise.  Reads take no notice of it.  Raises nothing but SessionExpired.
+        Fenced otherwise.  Reads take no notice of it.  Raises nothing but SessionExpired, and
+        ValueError, before anything is done, where a path is none: see legal_paths.py.
         """
 
     @abstractmethod
     async def multi(self, operations: Sequence[Write]) -> list[Result]:
-        """Do them all as one change, or raise MultiFailed and do nothing."""
+        """Do them all as one change, or raise MultiFailed and do nothing; ValueError as ``run``."""
 
     async def get(self, path: str, watch: Watch | None = None) -> Node:
         node = await self._one(Get(path, watch))

@@ -15,7 +15,6 @@ Owner: the event loop, or none: the tree belongs to whoever made it.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
@@ -49,14 +48,10 @@ from odradek.controller.store.base import (
     WatchEvent,
     Write,
 )
+from odradek.controller.store.legal_paths import ROOT, check_paths, is_legal
 from odradek.controller.store.watches import Call, Watches
 
-ROOT = "/"
 NO_OWNER = 0
-
-# What ZooKeeper takes for a path.  It counts in UTF-16, so nothing beyond U+FFFF passes either.
-_NAME = r"(?!\.\.?(?:/|\Z))[^/\0-\x1f\x7f-\x9f\ud800-\uf8ff\ufff0-\U0010ffff]+"
-_LEGAL = re.compile(rf"/|(?:/{_NAME})+")
 
 
 class Record(NamedTuple):
@@ -201,11 +196,7 @@ class Tree:
         """Before anything is done: what is raised here must not leave half of a run behind."""
         if session_id not in self._ephemerals:
             raise SessionExpired
-        for operation in operations:
-            is_sequential = isinstance(operation, Create) and operation.is_sequential
-            path = operation.path + "0" if is_sequential else operation.path
-            if not _LEGAL.fullmatch(path) or (path == ROOT and isinstance(operation, Delete)):
-                raise ValueError(f"not a path for {type(operation).__name__}: {operation.path!r}")
+        check_paths(operations)
 
     def _read(self, session_id: int, operation: Read) -> Result:
         path, watch = operation.path, operation.watch
@@ -369,7 +360,7 @@ class Tree:
         )
         if path == ROOT:
             self._nodes[ROOT] = node
-        elif not _LEGAL.fullmatch(path) or parent_of(path) not in self._nodes:
+        elif not is_legal(path) or parent_of(path) not in self._nodes:
             raise ValueError(f"there is no place for {path!r}")
         else:
             self._add(path, node)

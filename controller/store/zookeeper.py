@@ -41,6 +41,7 @@ from odradek.controller.store.base import (
     StoreError,
     Write,
 )
+from odradek.controller.store.legal_paths import check_paths
 from odradek.controller.store.paths import parents
 from odradek.controller.store.zookeeper_requests import Translator, is_too_long
 from odradek.controller.store.zookeeper_session import Call, Session
@@ -100,10 +101,13 @@ class ZooKeeperStore(MetadataStore):
     async def run(
         self, operations: Sequence[Operation], *, fence: Check | None = None
     ) -> list[Outcome]:
-        return await _run(self._live_session(), self._translator, operations, fence)
+        session = self._live_session()
+        check_paths(operations)
+        return await _run(session, self._translator, operations, fence)
 
     async def multi(self, operations: Sequence[Write]) -> list[Result]:
         session = self._live_session()
+        check_paths(operations)
         if not operations:
             return []
         if is_too_long(operations):

@@ -43,8 +43,6 @@ RECONNECT_DELAY_S = 0.05
 RECONNECT_DELAY_MAX_S = 1.0
 # How long a server has to answer that it closed the session; it expires anyway.
 CLOSE_PATIENCE_S = 3.0
-# Far from filling the pipe, in which kazoo writes a byte for each.
-IN_FLIGHT_MAX = 10_000
 
 
 @dataclass(slots=True)
@@ -88,10 +86,12 @@ class ZooKeeperClient:
         self, hosts: str, settings: ZooKeeperSettings, receive: Callable[[Report], None]
     ) -> None:
         self._inbox = _Inbox(asyncio.get_running_loop(), receive)
-        self._handler = Handler(self._notify, tls_context(settings))
+        self._handler = Handler(
+            self._notify, tls_context(settings), before_waiting=self._inbox.deliver
+        )
         self._client = _Client(
-            self._inbox.put,
-            in_flight_max=min(settings.max_in_flight_requests, IN_FLIGHT_MAX),
+            self._inbox,
+            in_flight_max=settings.max_in_flight_requests,
             hosts=hosts,
             timeout=settings.session_timeout_ms / 1000,
             handler=self._handler,
@@ -141,7 +141,14 @@ class _Inbox:
 
     def put(self, report: Report) -> None:
         self._reports.append(report)
-        if not self._is_called:
+        self.deliver()
+
+    def put_later(self, report: Report) -> None:
+        """To be delivered with what comes next, or when kazoo has nothing else to do."""
+        self._reports.append(report)
+
+    def deliver(self) -> None:
+        if self._reports and not self._is_called:
             self._is_called = True
             self._loop.call_soon_threadsafe(self._empty)
 
@@ -167,25 +174,26 @@ class _Waiter:
         self._answer = Answer(asked)
 
     def set(self, result: Any) -> None:
-        self._put(result)
+        """On kazoo's thread, which will wait for something sooner or later."""
+        self._client.inbox.put_later(self._answered(result))
+        self._client.answered()
 
     def set_exception(self, failure: Exception) -> None:
-        self._put(failure)
+        """On any thread."""
+        self._client.inbox.put(self._answered(failure))
+        self._client.answered()
 
-    def _put(self, outcome: Any) -> None:
+    def _answered(self, outcome: Any) -> Answer:
         self._answer.outcome = outcome
         self._answer.zxid = self._client.last_zxid
-        self._client.put(self._answer)
-        self._client.answered()
+        return self._answer
 
 
 class _Client(KazooClient):  # type: ignore[misc]  # kazoo has no types
     """Kazoo's client, with one session and no other."""
 
-    def __init__(
-        self, put: Callable[[Report], None], *, in_flight_max: int, **options: Any
-    ) -> None:
-        self.put = put
+    def __init__(self, inbox: _Inbox, *, in_flight_max: int, **options: Any) -> None:
+        self.inbox = inbox
         # Held while the state changes, and while requests are added or sent.
         self._changing = threading.RLock()
         self._connection_count = 0
@@ -240,11 +248,11 @@ class _Client(KazooClient):  # type: ignore[misc]  # kazoo has no types
     def _tell(self, state: str, zxid: int) -> None:
         if state in (KeeperState.CONNECTED, KeeperState.CONNECTED_RO):
             self._connection_count += 1
-            self.put(Connected(self._connection_count, self._session_id))
+            self.inbox.put(Connected(self._connection_count, self._session_id))
         elif state == KeeperState.CONNECTING:
             if self._connection_count:
-                self.put(Suspended(zxid))
+                self.inbox.put(Suspended(zxid))
         else:
             self._is_over = True
             self._stopped.set()
-            self.put(Ended(state))
+            self.inbox.put(Ended(state))

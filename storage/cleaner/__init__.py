@@ -11,5 +11,6 @@ retention.py     which batches and records stay
 transactions.py  aborted transactions and outlived markers
 output.py        the segment that is written
 swap.py          putting it in the place of the old ones
+pace.py          how fast, and whether to go on
 settings.py      the server's settings for it
 """

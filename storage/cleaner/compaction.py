@@ -1,11 +1,11 @@
 """Compaction of a log: for every key the last record stays, at its offset.
 
     1. the dirty part, from where the last compaction ended, is read, and the last offset of every
-       key in it noted (cleaner_map), as far as memory allows
+       key in it noted (offset_map.py), as far as memory allows
     2. the whole log up to there is read again, segment by segment, and what stays (see
-       cleaner_retention) written to ``.cleaned`` segments; neighbours that are small enough
+       retention.py) written to ``.cleaned`` segments; neighbours that are small enough
        together become one
-    3. the owner of the log puts them in the place of the old ones: see cleaner_swap
+    3. the owner of the log puts them in the place of the old ones: see swap.py
 
 Only files are read, and none that is in use is changed.  So all of it runs in a worker process,
 while the log is appended to and read, and may be stopped at any moment.
@@ -20,7 +20,7 @@ Owner: the worker process; given sealed segments, returns a plan.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -31,6 +31,7 @@ from odradek.storage import batch_scan, files
 from odradek.storage.cleaner.groups import SegmentExtent, grouped
 from odradek.storage.cleaner.offset_map import OffsetMap
 from odradek.storage.cleaner.output import CleanedSegment
+from odradek.storage.cleaner.pace import Pace
 from odradek.storage.cleaner.retention import Kept, Retention, RetentionRules
 from odradek.storage.cleaner.task import (
     CleaningPlan,
@@ -45,43 +46,6 @@ from odradek.storage.paths import Content, Stage, file_named, file_path
 from odradek.storage.transaction_index import AbortedTransaction, TransactionIndex
 
 _BUFFER_BYTES_MIN = 4096
-
-
-class CleaningStopped(Exception):
-    """Compaction was asked to stop; nothing is left of it."""
-
-
-def _never_stop() -> bool:
-    return False
-
-
-def _never_pause(size_bytes: int) -> None:
-    return None
-
-
-class Pace:
-    """Lets others stop compaction, and slow it down, whenever it has moved some bytes."""
-
-    def __init__(
-        self,
-        *,
-        pause: Callable[[int], None] = _never_pause,
-        should_stop: Callable[[], bool] = _never_stop,
-        step_bytes: int = 256 * 1024,
-    ) -> None:
-        """``pause`` is told how many bytes were read or written, and may sleep."""
-        self._pause = pause
-        self._should_stop = should_stop
-        self._step_bytes = step_bytes
-        self._moved_bytes = 0
-
-    def moved(self, size_bytes: int) -> None:
-        self._moved_bytes += size_bytes
-        if self._moved_bytes >= self._step_bytes:
-            if self._should_stop():
-                raise CleaningStopped
-            self._pause(self._moved_bytes)
-            self._moved_bytes = 0
 
 
 def clean(task: CleaningTask, pace: Pace | None = None) -> CleaningPlan:
@@ -104,6 +68,7 @@ class Cleaning:
     def __init__(self, task: CleaningTask, pace: Pace | None = None) -> None:
         self._task = task
         self._pace = Pace() if pace is None else pace
+        self._pace.keep_to(task.limits.bytes_per_second)
         self._statistics = CleaningStatistics()
         self._next_horizon_ms: int | None = None
         # One half to read into, the other to write from.
@@ -133,7 +98,6 @@ class Cleaning:
         aborted = [*self._aborted_transactions(), *task.later_aborted]
         self._fill_map(aborted)
         statistics.map_utilization = self._offsets.utilization
-        self._sync()
         retention = Retention(self._retention_rules(), self._offsets, TransactionsRead(aborted))
         old_since_ns = self._modified_ns_of_last_clean() - limits.delete_retention_ms * 1_000_000
         for group in grouped(
@@ -171,14 +135,6 @@ class Cleaning:
                 offsets.end_offset = batch.next_offset
             # An earlier compaction may have left a gap before the next segment.
             offsets.end_offset = end_offset
-
-    def _sync(self) -> None:
-        """Else a power cut could take the last record of a key when those before it are gone."""
-        directory, unsynced = self._task.directory, self._task.unsynced
-        for base_offset in unsynced:
-            files.sync_path(file_path(directory, base_offset, Content.BATCHES))
-        if unsynced:
-            files.sync_directory(directory)
 
     # The new segments
 

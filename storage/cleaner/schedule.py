@@ -11,8 +11,8 @@ Of those that are due the dirtiest is taken.  A checkpoint before the start of t
 its end, is wrong (the log was cut), and everything counts as dirty.  A log that could not be
 compacted because it is damaged is left alone until it is deleted or the broker starts again.
 
-Compacted logs, with ``delete`` in their policy or without, lose the segments before their start
-only when no compaction runs on them, so retention asks here for its turn.
+Logs lose old segments only when no compaction runs on them, so retention asks here for its turn:
+for all logs, since the policy of one that is being compacted may have become ``delete``.
 
 Owner: the event loop; what ``take_unwritten`` returns may be written on a disk thread.
 """
@@ -47,6 +47,7 @@ class Candidate:
     """A log that could be compacted, up to ``end_offset``, where a segment begins."""
 
     partition: TopicPartition
+    directory: Path  # the log directory that it is in
     first_dirty_offset: int
     end_offset: int
     clean_bytes: int
@@ -98,6 +99,7 @@ def candidate(log: CleanableLog, *, checkpoint: int | None, now_ms: int) -> Cand
             dirty_bytes += segment.size_bytes
     return Candidate(
         partition=log.partition,
+        directory=log.directory.parent,
         first_dirty_offset=first_dirty,
         end_offset=end_offset,
         clean_bytes=clean_bytes,
@@ -133,6 +135,8 @@ class CleanerSchedule:
         self._offsets: dict[Path, dict[TopicPartition, int]] = {}
         self._unwritten: set[Path] = set()
         self._uncleanable: set[TopicPartition] = set()
+        #: In which log directories somebody works on a log: a copy on its way counts as the log.
+        self._workplaces: dict[TopicPartition, list[Path]] = {}
         #: Of the dirtiest log when the last choice was made, whether it was due or not.
         self.dirtiest_ratio = 0.0
         self.longest_delay_ms = 0
@@ -155,9 +159,14 @@ class CleanerSchedule:
             self._unwritten.add(directory)
 
     def close(self, directory: Path) -> None:
-        """The directory has failed: nothing is written there any more."""
+        """The directory has failed: nothing is written there any more, and all work there is over.
+
+        Nobody need report the end of it.
+        """
         self._offsets.pop(directory, None)
         self._unwritten.discard(directory)
+        for partition in [name for name, at in self._workplaces.items() if directory in at]:
+            self._end(partition, directory)
 
     def checkpoint(self, log: CleanableLog) -> int | None:
         """How far compaction of the log has come; None if it has never been compacted."""
@@ -195,35 +204,40 @@ class CleanerSchedule:
         if not due:
             return None
         chosen = max(due, key=lambda each: each.ratio)
-        self.states.start(chosen.partition)
+        self._start(chosen.partition, chosen.directory)
         return chosen
 
     def cleaned(self, log: CleanableLog, end_offset: int) -> None:
         """The new segments are in place; they are compacted up to ``end_offset``."""
         self.cleaned_to(log, end_offset)
-        self.states.end(log.partition)
+        self._end(log.partition, log.directory.parent)
 
     def stopped(self, log: CleanableLog) -> None:
         """Compaction was given up: the log is as it was, or a part of it is new."""
-        self.states.end(log.partition)
+        self._end(log.partition, log.directory.parent)
 
     def failed(self, log: CleanableLog) -> None:
         """The log is damaged, and is not tried again."""
         self._uncleanable.add(log.partition)
-        self.states.end(log.partition)
+        self._end(log.partition, log.directory.parent)
 
     # Retention
 
     def begin_retention(self, logs: Iterable[AnyLog]) -> list[AnyLog]:
-        """The compacted logs of which old segments may be deleted until ``end_retention``."""
-        free = [log for log in logs if log.settings.is_compacted and self._is_free(log.partition)]
+        """The logs of which old segments may be deleted until ``end_retention``."""
+        free = [log for log in logs if self._may_lose_segments(log)]
         for log in free:
-            self.states.start(log.partition)
+            self._start(log.partition, log.directory.parent)
         return free
 
     def end_retention(self, logs: Iterable[CleanableLog]) -> None:
         for log in logs:
-            self.states.end(log.partition)
+            self._end(log.partition, log.directory.parent)
+
+    def _may_lose_segments(self, log: CleanableLog) -> bool:
+        if log.settings.is_compacted:
+            return self._is_free(log.partition)
+        return self.states[log.partition] is IDLE
 
     # What happens to logs
 
@@ -249,6 +263,8 @@ class CleanerSchedule:
             self._unwritten |= {source, target}
 
     def deleted(self, partition: TopicPartition) -> None:
+        """All pauses are over too: there is nothing to resume."""
+        self.states.delete(partition)
         self._uncleanable.discard(partition)
         for directory, offsets in self._offsets.items():
             if offsets.pop(partition, None) is not None:
@@ -272,3 +288,16 @@ class CleanerSchedule:
 
     def _is_free(self, partition: TopicPartition) -> bool:
         return self.states[partition] is IDLE and partition not in self._uncleanable
+
+    def _start(self, partition: TopicPartition, directory: Path) -> None:
+        places = self._workplaces.setdefault(partition, [])
+        if not places:
+            self.states.start(partition)
+        places.append(directory)
+
+    def _end(self, partition: TopicPartition, directory: Path) -> None:
+        places = self._workplaces[partition]
+        places.remove(directory)
+        if not places:
+            del self._workplaces[partition]
+            self.states.end(partition)

@@ -1,10 +1,11 @@
 """May a log be compacted now?  The states of the logs, and the moves between them.
 
-    START    a compaction begins, or the deletion of old segments of a compacted log
+    START    a compaction begins, or the deletion of old segments
     PAUSE    somebody is about to truncate, move or delete the log
     END      what had begun is over, one way or the other
     RESUME   one of several that had paused it is done
     RELEASE  the last of them is
+    DELETE   the log is gone, and its pauses with it: another of its name may be compacted
 
 Whoever pauses a log waits until it is PAUSED: a worker that is STOPPING may still be writing.
 
@@ -32,6 +33,7 @@ class CleaningEvent(Enum):
     END = "it has ended"
     RESUME = "one pause less"
     RELEASE = "the last pause is over"
+    DELETE = "there is no such log any more"
 
 
 IDLE, RUNNING = CleaningState.IDLE, CleaningState.RUNNING
@@ -41,6 +43,7 @@ STOPPING, PAUSED = CleaningState.STOPPING, CleaningState.PAUSED
 MOVES: Mapping[tuple[CleaningState, CleaningEvent], CleaningState] = {
     (IDLE, CleaningEvent.START): RUNNING,
     (IDLE, CleaningEvent.PAUSE): PAUSED,
+    (IDLE, CleaningEvent.DELETE): IDLE,
     (RUNNING, CleaningEvent.PAUSE): STOPPING,
     (RUNNING, CleaningEvent.END): IDLE,
     (STOPPING, CleaningEvent.PAUSE): STOPPING,
@@ -48,6 +51,7 @@ MOVES: Mapping[tuple[CleaningState, CleaningEvent], CleaningState] = {
     (PAUSED, CleaningEvent.PAUSE): PAUSED,
     (PAUSED, CleaningEvent.RESUME): PAUSED,
     (PAUSED, CleaningEvent.RELEASE): IDLE,
+    (PAUSED, CleaningEvent.DELETE): IDLE,
 }
 
 
@@ -68,7 +72,7 @@ class CleaningStates:
         self._move(partition, CleaningEvent.END)
 
     def pause(self, partition: TopicPartition) -> None:
-        """To be undone by ``resume``, once the log has become PAUSED."""
+        """To be undone by ``resume``, once the log has become PAUSED, unless it is deleted then."""
         self._move(partition, CleaningEvent.PAUSE)
         self._pauses[partition] = self._pauses.get(partition, 0) + 1
 
@@ -78,6 +82,10 @@ class CleaningStates:
         self._pauses[partition] -= 1
         if is_last:
             del self._pauses[partition]
+
+    def delete(self, partition: TopicPartition) -> None:
+        self._move(partition, CleaningEvent.DELETE)
+        self._pauses.pop(partition, None)
 
     def _move(self, partition: TopicPartition, event: CleaningEvent) -> None:
         state = self[partition]

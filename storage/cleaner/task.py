@@ -5,6 +5,7 @@ Owner: none; immutable, any thread.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -72,6 +73,7 @@ class CleaningLimits:
     dedupe_buffer_bytes: int = 128 * 1024 * 1024
     dedupe_load_factor: float = 0.9
     io_buffer_bytes: int = 512 * 1024
+    bytes_per_second: float = math.inf
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,8 +89,6 @@ class CleaningTask:
     producers: Mapping[int, LastRecord]
     #: From the transaction indexes of later segments: what they abort may lie before end_offset.
     later_aborted: tuple[AbortedTransaction, ...] = ()
-    #: The segments, by base offset, that may lose records in a power cut.
-    unsynced: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,6 +134,8 @@ def cleaning_task(
     now_ms: int,
 ) -> CleaningTask:
     """The compaction of ``log`` up to ``end_offset``, where a segment begins that is left alone."""
+    # Else a power cut could take the last record of a key when those before it are gone.
+    assert end_offset <= log.recovery_point, log
     workers = max(1, settings.threads)
     return CleaningTask(
         directory=log.directory,
@@ -151,6 +153,7 @@ def cleaning_task(
             dedupe_buffer_bytes=settings.dedupe_buffer_bytes // workers,
             dedupe_load_factor=settings.dedupe_buffer_load_factor,
             io_buffer_bytes=settings.io_buffer_bytes // workers,
+            bytes_per_second=settings.io_max_bytes_per_second / workers,
         ),
         now_ms=now_ms,
         producers=last_records(log.producers.states, before=end_offset),
@@ -159,9 +162,6 @@ def cleaning_task(
             for segment in log.segments.from_offset(end_offset)
             for aborted in segment.transaction_index.entries
             if segment.base_offset >= end_offset and aborted.first_offset < end_offset
-        ),
-        unsynced=tuple(
-            segment.base_offset for segment in log.segments.from_offset(log.recovery_point)
         ),
     )
 

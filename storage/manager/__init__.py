@@ -10,6 +10,7 @@ lock.py                   .lock: one process at a time
 moving.py                 moving a log to another directory
 closing.py                closing all, so that nothing need be recovered
 upkeep.py                 syncing, retention, compaction, forgetting
+compacting.py             one compaction, from the choice to the swap
 doomed_logs.py            logs out of use that still have their names
 removal_queue.py          what waits to be removed
 disk_work.py              work that sleeps in the kernel, in three parts

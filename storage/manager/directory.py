@@ -5,6 +5,11 @@ whole directory offline, as in Kafka: a disk that has failed once is not to be b
 a failed sync must not be retried.  Offline is for good: whatever is tried from then on is refused
 with KAFKA_STORAGE_ERROR and touches no file, until a restart.  Other directories go on.
 
+That the process, or the system, has run out of descriptors says nothing about a disk.  What can be
+tried again then, as nothing was changed yet, is KAFKA_STORAGE_ERROR too (OutOfDescriptors), and the
+directory stays online.  A log that is being changed may be left half changed by it, as by any other
+failure, and takes the directory offline.
+
     open            make the directory, lock it, read whose it is
     read_marker     was the last shutdown clean?
     remove_marker   before the first log is opened: from then on it is not true
@@ -26,6 +31,7 @@ from odradek.protocol.errors import KafkaStorageError
 from odradek.storage import clean_shutdown, files, meta_properties
 from odradek.storage.manager.lock import DirectoryLock
 from odradek.storage.meta_properties import MetaProperties
+from odradek.storage.open_segments import OutOfDescriptors, is_for_want_of_descriptors
 
 
 class LogDirectoryOffline(KafkaStorageError):
@@ -124,7 +130,10 @@ class LogDirectory:
 
 
 class Guard:
-    """Refuses to begin if the directory is offline, and takes it offline if the disk fails."""
+    """Refuses to begin if the directory is offline, and takes it offline if the disk fails.
+
+    It is for opening, making and closing whole logs: one that could not be is not in use.
+    """
 
     __slots__ = ("_directory", "_what")
 
@@ -143,6 +152,8 @@ class Guard:
         trace: TracebackType | None,
     ) -> None:
         if isinstance(failure, OSError):
+            if is_for_want_of_descriptors(failure):
+                raise OutOfDescriptors(f"{self._what} failed: {failure}") from failure
             raise self._directory.fail(failure, self._what) from failure
 
 

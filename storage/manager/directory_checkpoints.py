@@ -57,6 +57,10 @@ class DirectoryCheckpoints:
         """Its log could not be opened: what the files say of it stays in them."""
         self._kept.add(partition)
 
+    def forget(self, partition: TopicPartition) -> None:
+        """Its log, which could not be opened, is being deleted."""
+        self._kept.discard(partition)
+
     @property
     def has_refused_logs(self) -> bool:
         return bool(self._kept)
@@ -69,7 +73,7 @@ class DirectoryCheckpoints:
             log = hosted.log
             wanted[HIGH_WATERMARKS][log.partition] = log.high_watermark
             wanted[RECOVERY_POINTS][log.partition] = log.recovery_point
-            if log.start_offset > log.segments.first.base_offset:
+            if hosted.is_shedding or log.start_offset > log.segments.first.base_offset:
                 wanted[LOG_START_OFFSETS][log.partition] = log.start_offset
         wanted[CLEANER_OFFSETS] = {**self._kept_lines(CLEANER_OFFSETS), **cleaner_offsets}
         return {

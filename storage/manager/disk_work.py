@@ -4,8 +4,11 @@
         work.run()          anywhere, such as on a disk thread
                             the owner again: it is done, or the directory goes offline
 
-A server awaits the middle part: ``with work: await disk.run(work.run)``.  Whoever may sleep calls
-``carry_out``.
+A server awaits the middle part: ``with work: await disk.run(work.run)``.  If it is cancelled then,
+it has to wait on: a thread cannot be stopped, and what it still writes must not meet what others
+write in its place.  Leaving while ``run`` is under way is an AssertionError, and the work remains
+under way for good: its directory busy, its log syncing.  A ``run`` that had not begun by the end
+does nothing.  Whoever may sleep calls ``carry_out``.
 
 Work that changes a directory's names or checkpoints is ``exclusive``: no two of those of one
 directory may be between ``with`` and its end at once.  All else may run side by side.  What was
@@ -38,7 +41,16 @@ def _ignore(is_done: bool) -> None:
 class DiskWork:
     """Something to be done in one log directory."""
 
-    __slots__ = ("_begin", "_ended", "_is_pointless", "_step", "directory", "is_exclusive", "what")
+    __slots__ = (
+        "_begin",
+        "_ended",
+        "_is_pointless",
+        "_step",
+        "directory",
+        "is_exclusive",
+        "is_running",
+        "what",
+    )
 
     def __init__(
         self,
@@ -57,6 +69,7 @@ class DiskWork:
         self.directory = directory
         self.what = what
         self.is_exclusive = is_exclusive
+        self.is_running = False
         self._begin = begin
         self._ended = ended
         self._is_pointless = is_pointless
@@ -64,7 +77,12 @@ class DiskWork:
 
     def run(self) -> None:
         """Sleeps in the kernel."""
-        self._step()
+        # In this order, and the other way round at the end: one of the two sees the other.
+        self.is_running = True
+        try:
+            self._step()
+        finally:
+            self.is_running = False
 
     def __enter__(self) -> None:
         directory = self.directory
@@ -87,9 +105,11 @@ class DiskWork:
         trace: TracebackType | None,
     ) -> bool:
         """True if a failure means nothing any more."""
+        step, self._step = self._step, _nothing
+        assert not self.is_running, f"{self} was left before it had been run"
         if self.is_exclusive:
             self.directory.is_busy = False
-        is_pointless = self._step is _nothing or self._is_pointless()
+        is_pointless = step is _nothing or self._is_pointless()
         if isinstance(failure, OSError) and not is_pointless:
             raise self.directory.fail(failure, self.what) from failure
         self._ended(failure is None and not is_pointless)

@@ -7,6 +7,10 @@ Inside, an OSError takes the directory offline and comes out as KAFKA_STORAGE_ER
 directory is offline already, or that has been deleted, nothing is let in.  (The ``with`` takes 0.2
 us; only what touches the log's disk belongs inside.)
 
+If too many files are open to open another, a read or a flush is OutOfDescriptors: it may be tried
+again, and the directory stays online.  What changes the log is not told apart from a failed disk,
+since it may have been half done.
+
 A new log's name may be undone by a power cut until its directory is synced.  That is left to its
 first flush: before it, no record has been promised to survive one.
 
@@ -17,6 +21,7 @@ from __future__ import annotations
 
 from functools import partial
 from pathlib import Path
+from traceback import walk_tb
 from types import TracebackType
 
 from odradek.protocol.errors import UnknownTopicOrPartition
@@ -26,6 +31,13 @@ from odradek.storage.flush_plan import FlushPlan
 from odradek.storage.log import Log
 from odradek.storage.manager.directory import LogDirectory
 from odradek.storage.manager.disk_work import DiskWork, Step
+from odradek.storage.open_segments import (
+    OutOfDescriptors,
+    is_for_want_of_descriptors,
+    let_go,
+    retriable,
+)
+from odradek.storage.paths import Stage
 
 
 class HostedLog:
@@ -39,6 +51,7 @@ class HostedLog:
         "is_marked",
         "is_mended",
         "is_name_synced",
+        "is_shedding",
         "log",
         "topic_id",
     )
@@ -63,6 +76,8 @@ class HostedLog:
         #: Whether a restart would give way to another log of the same name: see moving.py.
         self.is_marked = False
         self.is_deleted = False
+        #: Whether segments before its start are out of the log and still have their names.
+        self.is_shedding = False
 
     @property
     def partition(self) -> TopicPartition:
@@ -86,6 +101,9 @@ class HostedLog:
         trace: TracebackType | None,
     ) -> None:
         if kind is not None and isinstance(failure, OSError):
+            if is_for_want_of_descriptors(failure) and _was_reading(trace):
+                let_go(self.log.segments)
+                raise OutOfDescriptors(f"reading {self.partition} failed: {failure}") from failure
             raise self.directory.fail(failure, f"using {self.partition}") from failure
 
     @property
@@ -105,9 +123,14 @@ class HostedLog:
             nonlocal plan, is_new
             # It may have been truncated since.
             end = self.log.end_offset
-            plan = self.log.plan_flush(up_to=end if up_to is None else min(up_to, end))
+            try:
+                with retriable():
+                    plan = self.log.plan_flush(up_to=end if up_to is None else min(up_to, end))
+            except OutOfDescriptors:
+                self.is_flushing = False
+                raise
             is_new = not self.is_name_synced
-            return partial(_sync_new, plan) if is_new else plan.run
+            return partial(_sync_new, plan) if is_new else partial(_sync, plan)
 
         def is_pointless() -> bool:
             has_moved = plan is not None and plan.directory != self.log.directory
@@ -117,7 +140,9 @@ class HostedLog:
             self.is_flushing = False
             if is_done and plan is not None:
                 self.is_name_synced |= is_new
+                before = self.log.recovery_point
                 self.log.flushed(plan, now_ms=now_ms)
+                self._close_synced(before)
 
         return DiskWork(
             self.directory,
@@ -127,13 +152,38 @@ class HostedLog:
             is_pointless=is_pointless,
         )
 
+    def _close_synced(self, before: int) -> None:
+        """Segments that were written to stay open until now: see open_segments.py."""
+        log = self.log
+        # From the one before, too: it may have been synced as the active one, and sealed since.
+        for segment in log.segments.between(before - 1, log.recovery_point):
+            following = log.segments.after(segment)
+            is_sealed = following is not None and following.base_offset <= log.recovery_point
+            if is_sealed and segment.stage is Stage.IN_USE:
+                segment.abandon()
+
     def __repr__(self) -> str:
         return f"HostedLog({self.log}, {self.directory})"
 
 
+def _was_reading(trace: TracebackType | None) -> bool:
+    """Whether it was on behalf of ``Log.read``, which changes nothing.
+
+    Told from the traceback, so that a read that does not fail pays nothing for it.
+    """
+    return any(frame.f_code is Log.read.__code__ for frame, _ in walk_tb(trace))
+
+
+def _sync(plan: FlushPlan) -> None:
+    """A sync that could not be begun may be tried again; one that has failed must not be."""
+    with retriable():
+        plan.run()
+
+
 def _sync_new(plan: FlushPlan) -> None:
-    sync_names(plan.directory)
-    plan.run()
+    with retriable():
+        sync_names(plan.directory)
+        plan.run()
 
 
 def sync_names(log_directory: Path) -> None:

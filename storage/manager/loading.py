@@ -20,13 +20,13 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import BrokenExecutor
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import chain, zip_longest
 from pathlib import Path
 from typing import Protocol, TypeVar
 
-from odradek.protocol.errors import DecodeError, KafkaError, KafkaStorageError
+from odradek.protocol.errors import DecodeError, KafkaError
 from odradek.protocol.types import TopicPartition, Uuid
 from odradek.storage import files, partition_metadata
 from odradek.storage.checkpoint import CheckpointDamaged
@@ -80,6 +80,8 @@ class Found:
     name: DirectoryName
     place: LogPlace
     is_clean: bool
+    #: Not in ``place``, as no high watermark confirms it: the end of the log has to.
+    doubtful_start: int = 0
     failure: OSError | KafkaError | DecodeError | None = None
     # Of one of several logs of a partition only:
     is_replaced: bool = False
@@ -95,12 +97,22 @@ class Found:
         return self.partition, self.name.purpose
 
 
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """A log that is there and could not be opened."""
+
+    directory: LogDirectory
+    path: Path
+    partition: TopicPartition
+    why: str
+
+
 @dataclass(slots=True)
 class Loaded:
     """What was found in all directories."""
 
     logs: list[HostedLog] = field(default_factory=list)
-    refused: dict[TopicPartition, KafkaStorageError] = field(default_factory=dict)
+    refused: dict[TopicPartition, Refused] = field(default_factory=dict)
     to_remove: list[tuple[LogDirectory, Path]] = field(default_factory=list)
     checkpoints: dict[LogDirectory, DirectoryCheckpoints] = field(default_factory=dict)
 
@@ -170,28 +182,19 @@ class LogDirLoader:
             elif name.purpose is Purpose.STRAY:
                 self._notice(f"{path} belongs to no topic, and is left alone")
             else:
-                place = self._place(path, name.partition, checkpoints)
-                found.append(Found(directory, name, place, was_clean))
+                log = Found(directory, name, self._place(path, name, checkpoints), was_clean)
+                _doubt_start(log, checkpoints)
+                found.append(log)
         self._found += found
 
     def _place(
-        self, path: Path, partition: TopicPartition, checkpoints: DirectoryCheckpoints
+        self, path: Path, name: DirectoryName, checkpoints: DirectoryCheckpoints
     ) -> LogPlace:
-        recovery_point = checkpoints.offset(RECOVERY_POINTS, partition) or 0
-        start_offset = checkpoints.offset(LOG_START_OFFSETS, partition) or 0
-        high_watermark = checkpoints.offset(HIGH_WATERMARKS, partition)
-        if high_watermark is not None and start_offset > max(high_watermark, recovery_point):
-            # It cannot be right, and if it lies beyond the end, all of the log would go.
-            self._notice(
-                f"{path}: a start at {start_offset} is beyond the high watermark {high_watermark}, "
-                "and is forgotten"
-            )
-            start_offset = 0
         return self._topics.place(
             path,
-            partition,
-            recovery_point=recovery_point,
-            start_offset=start_offset,
+            name.partition,
+            recovery_point=checkpoints.offset(RECOVERY_POINTS, name.partition) or 0,
+            start_offset=checkpoints.offset(LOG_START_OFFSETS, name.partition) or 0,
             now_ms=self._now_ms,
         )
 
@@ -203,6 +206,7 @@ class LogDirLoader:
                 continue
             old = self._out_of_date(other, found)
             kept[found.key] = found if old is other else other
+            self._notice(f"{old.place.directory} has been replaced elsewhere, and is removed")
             self._set_aside(old)
         self._found = list(kept.values())
 
@@ -231,7 +235,6 @@ class LogDirLoader:
     def _set_aside(self, found: Found) -> None:
         path = found.place.directory
         target = path.with_name(str(new_directory_name(found.partition, Purpose.DELETE)))
-        self._notice(f"{path} has been replaced in another log directory, and is removed")
         with suppress(LogDirectoryOffline), found.directory.guard(f"renaming {path}"):
             files.rename_durably(path, target)
             self._loaded.to_remove.append((found.directory, target))
@@ -308,6 +311,14 @@ class LogDirLoader:
         checkpoints = self._loaded.checkpoints[found.directory]
         high_watermark = checkpoints.offset(HIGH_WATERMARKS, found.partition) or 0
         log.advance_high_watermark(min(max(high_watermark, log.start_offset), log.end_offset))
+        if found.doubtful_start > log.end_offset:
+            findings.note(
+                f"{log.directory}: a start at {found.doubtful_start} is beyond the high watermark "
+                f"{high_watermark} and the end {log.end_offset}, and is forgotten"
+            )
+        elif found.doubtful_start > log.start_offset:
+            log.advance_high_watermark(max(log.high_watermark, found.doubtful_start))
+            log.advance_start(found.doubtful_start)
         hosted = HostedLog(
             log,
             found.directory,
@@ -318,10 +329,30 @@ class LogDirLoader:
         return hosted
 
     def _refuse(self, found: Found, damage: KafkaError | DecodeError) -> None:
-        refusal = KafkaStorageError(f"{found.place.directory} cannot be opened: {damage}")
-        self._notice(str(refusal))
+        path = found.place.directory
+        why = f"{path} cannot be opened: {damage}"
+        if found.name.purpose is Purpose.FUTURE:
+            # The log itself is elsewhere, and can be copied again.
+            self._notice(f"{why}; it is only a copy, and is removed")
+            self._set_aside(found)
+            return
+        self._notice(why)
         self._loaded.checkpoints[found.directory].keep(found.partition)
-        self._loaded.refused[found.partition] = refusal
+        self._loaded.refused[found.partition] = Refused(found.directory, path, found.partition, why)
+
+
+def _doubt_start(found: Found, checkpoints: DirectoryCheckpoints) -> None:
+    """A start beyond the high watermark may be right, as Kafka writes the two at different times.
+
+    If it is wrong and lies beyond the end, all of the log would go.
+    """
+    place = found.place
+    high_watermark = checkpoints.offset(HIGH_WATERMARKS, place.partition)
+    if high_watermark is not None and place.start_offset > max(
+        high_watermark, place.recovery_point
+    ):
+        found.doubtful_start = place.start_offset
+        found.place = replace(place, start_offset=0)
 
 
 def _is_blank(directory: Path) -> bool:

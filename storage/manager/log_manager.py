@@ -28,7 +28,7 @@ from odradek.storage.clean_shutdown import NO_BROKER_EPOCH
 from odradek.storage.cleaner.schedule import CleanerSchedule
 from odradek.storage.cleaner.states import IDLE, PAUSED
 from odradek.storage.log_loader import Findings, open_log
-from odradek.storage.log_truncation import truncate, truncate_fully
+from odradek.storage.log_truncation import Truncation, plan_truncation, truncate_fully
 from odradek.storage.manager.checkpoint_work import CheckpointWork
 from odradek.storage.manager.closing import close_directory, close_logs
 from odradek.storage.manager.directories import LogDirectories
@@ -36,7 +36,12 @@ from odradek.storage.manager.directory import LogDirectory, LogDirectoryOffline
 from odradek.storage.manager.disk_work import DiskWork, carry_out
 from odradek.storage.manager.doomed_logs import DoomedLogs
 from odradek.storage.manager.hosted_log import HostedLog
-from odradek.storage.manager.loading import LogDirLoader, RunAll, one_after_the_other
+from odradek.storage.manager.loading import (
+    LogDirLoader,
+    Refused,
+    RunAll,
+    one_after_the_other,
+)
 from odradek.storage.manager.moving import LogDirMove
 from odradek.storage.manager.registry import LogRegistry
 from odradek.storage.manager.upkeep import LogUpkeep
@@ -56,7 +61,10 @@ class LogManager:
         self.upkeep = LogUpkeep(self.logs, self.cleaner)
         self._checkpoints = CheckpointWork(self.logs, self.cleaner)
         self._doomed = DoomedLogs(self._checkpoints, self.upkeep.removals)
-        self._refused: dict[TopicPartition, KafkaStorageError] = {}
+        self._refused: dict[TopicPartition, Refused] = {}
+        self._refused_to_delete: list[Refused] = []
+        self._refused_on_their_way: list[Refused] = []
+        self._being_cut: list[HostedLog] = []
         directories.on_failure = self._directory_failed
 
     def load(self, *, now_ms: int, run_all: RunAll = one_after_the_other) -> None:
@@ -88,7 +96,7 @@ class LogManager:
     def find(self, partition: TopicPartition) -> HostedLog | None:
         """KafkaStorageError if it is there and could not be opened."""
         if partition in self._refused:
-            raise KafkaStorageError(str(self._refused[partition]))
+            raise KafkaStorageError(self._refused[partition].why)
         return self.logs.current.get(partition)
 
     def find_future(self, partition: TopicPartition) -> HostedLog | None:
@@ -192,40 +200,58 @@ class LogManager:
         """Cut the end of a log.  Nothing must be appended to it before the work is done.
 
         Else a power cut could leave new records where old ones are known to be synced, or old
-        records behind new ones.
+        records behind new ones.  Nor must it be cut again.
         """
         self._check_not_compacting(hosted, offset)
         with hosted as log:
             notice = self.directories.observer.noticed
-            dropped = truncate(log, offset, now_ms=now_ms, notice=notice)
-            self.upkeep.remove_later(hosted, dropped, now_ms=now_ms)
-        return self._truncated(hosted)
+            truncation = plan_truncation(log, offset, now_ms=now_ms, notice=notice)
+        return self._truncated(hosted, truncation, now_ms)
 
     def truncate_fully(
         self, hosted: HostedLog, new_start: int, *, start_offset: int | None = None, now_ms: int
     ) -> DiskWork:
-        """Begin the log anew.  Nothing must be appended to it before the work is done."""
+        """Begin the log anew.  Nothing must be appended to it before the work is done.
+
+        Unlike ``truncate``, it sleeps by itself too: once for each segment.
+        """
         self._check_not_compacting(hosted)
         with hosted as log:
             dropped = truncate_fully(log, new_start, start_offset=start_offset)
-            self.upkeep.remove_later(hosted, dropped, now_ms=now_ms)
-        return self._truncated(hosted)
+            file = log.segments.active.file
+        truncation = Truncation(dropped, lambda: files.sync(file.descriptor))
+        return self._truncated(hosted, truncation, now_ms)
 
-    def _truncated(self, hosted: HostedLog) -> DiskWork:
+    def _truncated(self, hosted: HostedLog, truncation: Truncation, now_ms: int) -> DiskWork:
         if not hosted.is_future:
             self.cleaner.truncated(hosted.log)
-        with hosted as log:
-            cut = log.segments.active.file
-        return self._checkpoints.work(hosted.directory, first=lambda: files.sync(cut.descriptor))
+        self._being_cut.append(hosted)
+
+        def run() -> None:
+            # One that has been deleted meanwhile may have another name already.
+            if not hosted.is_deleted:
+                truncation.run()
+
+        def ended(is_done: bool) -> None:
+            if is_done:
+                self._being_cut.remove(hosted)
+                self.upkeep.remove_later(hosted, truncation.dropped, now_ms=now_ms)
+
+        return self._checkpoints.work(
+            hosted.directory, what=f"truncating {hosted.partition}", first=run, ended=ended
+        )
 
     def delete(self, partition: TopicPartition) -> bool:
         """Take a partition's log out of use, and its copy; False if there is none.
 
-        ``deletions`` have to follow.
+        ``deletions`` have to follow.  One that could not be opened can be deleted all the same.
         """
+        refused = self._refused.pop(partition, None)
+        if refused is not None:
+            self._refused_to_delete.append(refused)
         logs = [self.find(partition), self.find_future(partition)]
         found = [hosted for hosted in logs if hosted is not None]
-        if not found:
+        if not found and refused is None:
             self._check_all_online(partition)
         for hosted in found:
             with hosted:
@@ -234,11 +260,32 @@ class LogManager:
             self.logs.remove(hosted)
             self._doomed.doom(hosted)
         self.cleaner.deleted(partition)
-        return bool(found)
+        return bool(found) or refused is not None
 
     def deletions(self, *, now_ms: int) -> list[DiskWork]:
         """What remains to be done about logs that have been deleted."""
-        return self._doomed.works(delay_ms=self._delete_delay_ms, now_ms=now_ms)
+        works = self._doomed.works(delay_ms=self._delete_delay_ms, now_ms=now_ms)
+        refused, self._refused_to_delete = self._refused_to_delete, []
+        online = [each for each in refused if each.directory.is_online]
+        return works + [self._delete_refused(each, now_ms) for each in online]
+
+    def _delete_refused(self, refused: Refused, now_ms: int) -> DiskWork:
+        directory, path = refused.directory, refused.path
+        target = path.with_name(str(new_directory_name(refused.partition, Purpose.DELETE)))
+        self._checkpoints.of(directory).forget(refused.partition)
+        self._refused_on_their_way.append(refused)
+
+        def ended(is_done: bool) -> None:
+            if is_done:
+                self._refused_on_their_way.remove(refused)
+                self.upkeep.removals.add_log(directory, target, now_ms + self._delete_delay_ms)
+
+        return self._checkpoints.work(
+            directory,
+            what=f"deleting {path}",
+            first=lambda: files.rename_durably(path, target),
+            ended=ended,
+        )
 
     # Moving to another directory
 
@@ -270,9 +317,9 @@ class LogManager:
         move = LogDirMove(partition, self.logs)
         with move.current:
             self._check_not_compacting(move.current)
-            if not move.is_ready:
+            if not move.is_ready or move.future in self._being_cut:
                 return None
-        work = move.swap(self._doomed)
+        work = move.swap(self._doomed, self._checkpoints)
         source, target = move.current.directory, move.future.directory
         self.cleaner.moved(partition, source=source.path, target=target.path)
         return work
@@ -305,10 +352,16 @@ class LogManager:
             close_directory(
                 directory,
                 self._checkpoints,
-                is_clean=not self._doomed.are_in(directory),
+                is_clean=not self._has_unfinished_logs(directory),
                 broker_epoch=broker_epoch,
             )
         self.directories.release()
+
+    def _has_unfinished_logs(self, directory: LogDirectory) -> bool:
+        """Whether work on the names or lengths of files was broken off."""
+        unfinished = [each.directory for each in self._being_cut]
+        unfinished += [each.directory for each in self._refused_on_their_way]
+        return directory in unfinished or self._doomed.are_in(directory)
 
     def abandon(self) -> None:
         """Let go of everything as it is; the next start has to recover it."""

@@ -5,7 +5,8 @@ follower.  Once it has caught up:
 
     prepare   the copy is synced, then a file ``moving-away`` is put beside the current segments
     swap      the copy gets the log's name, and is used from then on
-    finish    that name is synced; after that the old log is deleted like any other
+    finish    that name is synced, and the copy's offsets are written to the checkpoints of its
+              directory; after that the old log is deleted like any other
 
 A crash before the swap leaves the old log, one after the end the new.  One in between leaves both
 under the same name, and the one with the file is the old one, whichever directory has failed since.
@@ -23,6 +24,7 @@ from pathlib import Path
 from odradek.protocol.types import TopicPartition
 from odradek.storage import files
 from odradek.storage.log import Log
+from odradek.storage.manager.checkpoint_work import CheckpointWork
 from odradek.storage.manager.disk_work import DiskWork
 from odradek.storage.manager.doomed_logs import DoomedLogs
 from odradek.storage.manager.registry import LogRegistry
@@ -77,15 +79,18 @@ class LogDirMove:
             and copy.recovery_point >= log.recovery_point
         )
 
-    def swap(self, doomed: DoomedLogs) -> DiskWork:
+    def swap(self, doomed: DoomedLogs, checkpoints: CheckpointWork) -> DiskWork:
         """The copy becomes the log.  Only when the work is done can the old one be deleted."""
         current, future = self.current, self.future
         with future as log:
             path = log.directory.with_name(str(new_directory_name(log.partition, Purpose.LOG)))
             files.rename(log.directory, path)
             _follow(log, path)
-            seen = max(current.log.high_watermark, log.start_offset)
+            # Records may have been deleted since the copy was told of a start.
+            start_offset = min(current.log.start_offset, log.end_offset)
+            seen = max(current.log.high_watermark, log.start_offset, start_offset)
             log.advance_high_watermark(min(seen, log.end_offset))
+            log.advance_start(start_offset)
         self._logs.remove(current)
         self._logs.remove(future)
         future.is_future = False
@@ -97,8 +102,12 @@ class LogDirMove:
             future.is_name_synced = True
             doomed.unkeep(current)
 
-        sync = partial(files.sync_directory, future.directory.path)
-        return DiskWork(future.directory, f"naming {log.partition}", lambda: sync, ended=ended)
+        return checkpoints.work(
+            future.directory,
+            what=f"naming {log.partition}",
+            first=partial(files.sync_directory, future.directory.path),
+            ended=ended,
+        )
 
 
 def _follow(log: Log, directory: Path) -> None:

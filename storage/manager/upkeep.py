@@ -10,16 +10,28 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
+from typing import NamedTuple
 
 from odradek.storage.cleaner.schedule import Candidate, CleanerSchedule
+from odradek.storage.cleaner.settings import CleanerSettings
+from odradek.storage.cleaner.task import cleaning_task
+from odradek.storage.deletion import set_snapshots_aside
 from odradek.storage.log import Log
 from odradek.storage.log_segment import LogSegment
+from odradek.storage.manager.compacting import Compaction
 from odradek.storage.manager.directory import LogDirectoryOffline
 from odradek.storage.manager.disk_work import DiskWork
 from odradek.storage.manager.hosted_log import HostedLog
 from odradek.storage.manager.registry import LogRegistry
 from odradek.storage.manager.removal_queue import RemovalQueue
-from odradek.storage.retention import Outlived, apply_retention
+from odradek.storage.retention import Outlived, files_aside, take_outlived
+
+
+class RetentionRound(NamedTuple):
+    """What the logs have lost, and why; and the work that sets it aside."""
+
+    outlived: list[Outlived]
+    works: list[DiskWork]
 
 
 class LogUpkeep:
@@ -49,32 +61,58 @@ class LogUpkeep:
             return hosted.plan_flush(now_ms=now_ms, up_to=sealed_up_to)
         return None
 
-    def apply_retention(self, now_ms: int) -> list[Outlived]:
-        """Set old segments aside; which, and why.  ``removals_due`` says when they are removed."""
-        usable = self._logs.usable
-        gone: list[Outlived] = []
-        for hosted in usable:
-            if not hosted.log.settings.is_compacted:
-                gone += self._retain(hosted, now_ms)
-        compacted = {
-            hosted.partition: hosted
-            for hosted in usable
-            if hosted.log.settings.is_compacted and not hosted.is_future
-        }
-        free = self._cleaner.begin_retention(hosted.log for hosted in compacted.values())
-        try:
-            for log in free:
-                gone += self._retain(compacted[log.partition], now_ms)
-        finally:
-            self._cleaner.end_retention(free)
-        return gone
+    def apply_retention(self, now_ms: int) -> RetentionRound:
+        """Take old segments out of the logs, where nobody else works on them.
 
-    def _retain(self, hosted: HostedLog, now_ms: int) -> list[Outlived]:
+        Until the work is done the logs must not be truncated, moved or deleted, and have to be
+        paused for that, as if they were compacted.
+        """
+        hosts = {hosted.log: hosted for hosted in self._logs.usable}
+        turn = self._cleaner.begin_retention(hosts)
+        found: dict[Log, list[Outlived]] = {}
+        try:
+            for log in turn:
+                if gone := self._taken(hosts[log], now_ms):
+                    found[log] = gone
+        finally:
+            # The cleaner has heard of those that have failed.
+            self._cleaner.end_retention(
+                log for log in turn if log not in found and hosts[log].directory.is_online
+            )
+        kept = {log: gone for log, gone in found.items() if hosts[log].directory.is_online}
+        return RetentionRound(
+            [each for gone in kept.values() for each in gone],
+            [self._setting_aside(hosts[log], gone, now_ms) for log, gone in kept.items()],
+        )
+
+    def _taken(self, hosted: HostedLog, now_ms: int) -> list[Outlived]:
         with suppress(LogDirectoryOffline), hosted as log, _left_as_found(log):
-            gone = apply_retention(log, now_ms=now_ms)
-            self.remove_later(hosted, [each.segment for each in gone], now_ms=now_ms)
-            return gone
+            return take_outlived(log, now_ms=now_ms)
         return []
+
+    def _setting_aside(self, hosted: HostedLog, gone: Sequence[Outlived], now_ms: int) -> DiskWork:
+        segments = [each.segment for each in gone]
+        step = files_aside(hosted.log, gone)
+        hosted.is_shedding = True
+
+        def ended(is_done: bool) -> None:
+            # If it was broken off, the old files have their names still: until a restart nobody
+            # may begin or cut segments there.
+            if hosted.directory.is_online and (is_done or hosted.is_deleted):
+                if is_done:
+                    with hosted as log:
+                        set_snapshots_aside(segments, log.producers.snapshots)
+                    self.remove_later(hosted, segments, now_ms=now_ms)
+                hosted.is_shedding = False
+                self._cleaner.end_retention([hosted.log])
+
+        return DiskWork(
+            hosted.directory,
+            f"setting old segments of {hosted.partition} aside",
+            lambda: step,
+            ended=ended,
+            is_pointless=lambda: hosted.is_deleted,
+        )
 
     def remove_later(
         self, hosted: HostedLog, segments: Sequence[LogSegment], *, now_ms: int
@@ -87,8 +125,8 @@ class LogUpkeep:
     def removals_due(self, now_ms: int) -> list[DiskWork]:
         return self.removals.take_due(now_ms)
 
-    def next_compaction(self, now_ms: int) -> Candidate | None:
-        """The log that needs it most; the cleaner has been told that it begins."""
+    def next_compaction(self, now_ms: int, settings: CleanerSettings) -> Compaction | None:
+        """Of the log that needs it most, which has begun: see compacting.py."""
         candidates = []
         for hosted in self._logs.usable:
             if hosted.is_future:
@@ -97,7 +135,24 @@ class LogUpkeep:
                 found = self._cleaner.consider(log, now_ms=now_ms)
                 if found is not None:
                     candidates.append(found)
-        return self._cleaner.choose_among(candidates)
+        usable = [each for each in candidates if self._logs.current[each.partition].is_usable]
+        chosen = self._cleaner.choose_among(usable)
+        return None if chosen is None else self._compaction(chosen, settings, now_ms)
+
+    def _compaction(
+        self, chosen: Candidate, settings: CleanerSettings, now_ms: int
+    ) -> Compaction | None:
+        hosted = self._logs.current[chosen.partition]
+        with suppress(LogDirectoryOffline), hosted as log, _left_as_found(log):
+            task = cleaning_task(
+                log,
+                settings,
+                first_dirty_offset=chosen.first_dirty_offset,
+                end_offset=chosen.end_offset,
+                now_ms=now_ms,
+            )
+            return Compaction(hosted, task, self._cleaner, self.remove_later)
+        return None
 
     def expire_producers(self, now_ms: int) -> int:
         """Forget producers that have been silent for long; how many."""

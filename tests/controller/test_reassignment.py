@@ -9,7 +9,11 @@ from odradek.controller.replica_state import ReplicaState
 from odradek.controller.store import paths
 from odradek.controller.store.base import Set
 from odradek.controller.store.payloads.topic import TopicAssignment
-from odradek.protocol.errors import InvalidReplicaAssignment, UnknownTopicOrPartition
+from odradek.protocol.errors import (
+    InvalidReplicaAssignment,
+    KafkaError,
+    UnknownTopicOrPartition,
+)
 from odradek.protocol.types import TopicPartition
 from tests.support.counted_store import CountedStore
 from tests.support.moving_scene import T0, T1, T2, moving_bench
@@ -211,6 +215,53 @@ async def test_a_new_replica_that_leads_does_not_after_it_is_cancelled():
     await bench.reassignments.alter({T0: None})
     leadership = await bench.leadership()
     assert (leadership.leader, leadership.isr) == (1, (1, 2))
+
+
+async def test_the_tree_says_that_one_is_cancelled_when_there_is_nothing_left_to_do():
+    store = CountedStore(await MemoryStores().open())
+    bench = await moving_bench([1, 2], store=store)
+    await bench.reassignments.alter({T0: (3, 4)})
+    store.forget()
+    await bench.reassignments.alter({T0: None})
+    written = [each.path for run in store.runs for each in run if isinstance(each, Set)]
+    assert written == [paths.partition_state(T0), paths.topic("t")]
+
+
+async def test_what_cannot_be_written_is_not_cancelled():
+    bench = await moving_bench([1, 2])
+    await bench.reassignments.alter({T0: (3, 4)})
+    await bench.scene.writes.delete_topics(["t"])
+    outcomes = await bench.reassignments.alter({T0: None})
+    assert isinstance(outcomes[T0], KafkaError)
+
+
+async def led_by_a_new_replica():
+    bench = await moving_bench([1, 2])
+    await bench.reassignments.alter({T0: (3, 2)})
+    await bench.in_sync(T0, 1, 2)
+    now = bench.scene.context.leaderships[T0]
+    led = now.led_by(3, (1, 2, 3), is_recovering=False)
+    bench.scene.context.leaderships |= (await bench.scene.writes.update_leaderships({T0: led})).done
+    bench.sent()
+    return bench
+
+
+async def test_a_new_replica_that_leads_does_not_after_it_is_replaced():
+    bench = await led_by_a_new_replica()
+    await bench.reassignments.alter({T0: (4, 2)})
+    leadership = await bench.leadership()
+    assert (leadership.leader, leadership.isr) == (2, (1, 2))
+    assert bench.sent().leads(1) == {T0: (2, [4, 2, 1], False)}
+
+
+async def test_a_replaced_one_that_nobody_can_lead_waits_for_a_leader():
+    bench = await led_by_a_new_replica()
+    bench.scene.context.shutting_down |= {1, 2}
+    await bench.reassignments.alter({T0: (4, 2)})
+    assert (await bench.leadership()).leader == NO_LEADER
+    bench.scene.context.shutting_down.clear()
+    await bench.scene.partitions.elect_missing()
+    assert (await bench.leadership()).leader == 2
 
 
 async def test_another_target_replaces_the_first():

@@ -13,7 +13,7 @@ from odradek.controller.store.payloads.topic import TopicAssignment
 from odradek.protocol.types import TopicPartition
 from tests.support.controlled_cluster import ControlledCluster
 from tests.support.followers import Followers
-from tests.support.recorded_trees import Normaliser, Recording
+from tests.support.recorded_trees import Normaliser, Recording, names_of_recorded_trees
 
 #: What a controller writes; of brokers' nodes it is only told whether they are there.
 ROOTS = (
@@ -25,6 +25,8 @@ ROOTS = (
     "/isr_change_notification",
     "/log_dir_event_notification",
 )
+#: Of brokers that know neither topic ids nor AlterPartition.
+OLD_PROTOCOL = "2.6"
 SEEN = (*ROOTS, "/brokers/ids/")
 
 
@@ -35,6 +37,7 @@ class Replay:
         self.cluster = cluster
         self.followers = Followers(cluster)
         self.normaliser = Normaliser()
+        self.knows_topic_ids = True
 
     async def follow(self, step):
         self._let_win(step.controller)
@@ -89,14 +92,18 @@ class Replay:
                 await self._fail_log_dir(arguments["broker"], step.answer["partitions"])
             case "ask":
                 await self._ask(arguments["api"], arguments["request"], step)
+            case "start_broker":
+                await self._start(arguments["broker"], arguments.get("protocol", "3.9"))
             case operation:
                 await self._fare(operation, arguments["broker"])
+
+    async def _start(self, broker, protocol):
+        self.knows_topic_ids = self.followers.asks = protocol != OLD_PROTOCOL
+        await self.cluster.start(broker, inter_broker_protocol_version=protocol)
 
     async def _fare(self, operation, broker):
         cluster = self.cluster
         match operation:
-            case "start_broker":
-                await cluster.start(broker)
             case "stop_broker":
                 epoch = cluster.controllers[broker].broker_epoch
                 await cluster.controller.shut_down(broker, broker_epoch=epoch)
@@ -162,7 +169,8 @@ class Replay:
 
     async def _create(self, name, step):
         config = paths.topic_config(name).path
-        node = TopicAssignment(placed(name, step), self.cluster._new_topic_id())
+        topic_id = self.cluster._new_topic_id() if self.knows_topic_ids else None
+        node = TopicAssignment(placed(name, step), topic_id)
         await self.cluster.any_session.multi(
             [Create(config, step.tree[config].value), Create(paths.topic(name), node.encode())]
         )
@@ -202,7 +210,7 @@ def differences(ours, theirs):
     }
 
 
-@pytest.mark.parametrize("name", ["failures", "log-dirs", "reassignment", "topics"])
+@pytest.mark.parametrize("name", names_of_recorded_trees())
 async def test_what_is_written_is_what_kafka_wrote(name, stores):
     recording = Recording.load(name)
     async with ControlledCluster(stores, auto_leader_rebalance_enable=False) as cluster:

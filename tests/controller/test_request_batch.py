@@ -196,6 +196,15 @@ async def test_a_topic_that_is_going_has_no_leader_for_anyone():
     assert (stopped.leader_epoch, stopped.delete_partition) == (EPOCH_DURING_DELETE, True)
 
 
+async def test_everyone_is_told_that_a_topic_is_going_whose_leaders_are_gone_already():
+    scene, (t0,) = await scene_with([None])
+    scene.context.to_delete.add("t")
+    scene.batch.update_metadata([t0])
+    sent(scene)
+    told = states(scene.sent.to(2, UpdateMetadataRequest))[t0]
+    assert (told.leader, told.controller_epoch, told.isr) == (LEADER_DURING_DELETE, EPOCH, [])
+
+
 async def test_of_a_partition_without_leader_nothing_is_said():
     scene, (t0,) = await scene_with([None])
     scene.batch.leader_and_isr([1], t0)

@@ -9,6 +9,7 @@ import sys
 import pytest
 
 from odradek.controller import zookeeper_server
+from odradek.controller.tied_process import tied
 from odradek.controller.zookeeper_server import (
     CannotStart,
     ZooKeeperServer,
@@ -17,7 +18,6 @@ from odradek.controller.zookeeper_server import (
     main,
 )
 from tests.support.free_ports import free_port
-from tests.support.tied_process import tied
 from tests.support.zookeeper import server_in, skip_without_zookeeper
 
 COMMAND = [sys.executable, "-m", "odradek.controller.zookeeper_server"]

@@ -12,11 +12,11 @@ import sys
 
 import pytest
 
+from odradek.controller.tied_process import tied
 from odradek.protocol.errors import KafkaStorageError
 from odradek.storage.log_lookup import first_at_or_after
 from tests.support.log_managers import EVENTS, managing
 from tests.support.logs import NOW_MS, append, bytes_of, records_from
-from tests.support.tied_process import tied
 
 #: An index of two pages: what is cut off is not in the one that stays.
 COUNT = 1100

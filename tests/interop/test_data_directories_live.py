@@ -12,6 +12,7 @@ from dataclasses import replace
 
 import pytest
 
+from odradek.controller.tied_process import tied
 from tests.interop.data_directory_scene import Scene, send
 from tests.interop.partition_observer import PartitionObserver, completed
 from tests.interop.written_directories import TOPICS, write_instead
@@ -19,7 +20,6 @@ from tests.support.apache_kafka import zookeeper_broker
 from tests.support.java_program import RUN_TIMEOUT_S, java_command
 from tests.support.log_answers import answers_of, opened_logs, wrong_timestamps
 from tests.support.recorded_directories import RecordedDirectory
-from tests.support.tied_process import tied
 
 LOG_PROPERTIES = {"log.index.size.max.bytes": "65536"}
 CHECKED = (".log", ".index", ".timeindex", ".txnindex", ".snapshot")

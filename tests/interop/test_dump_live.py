@@ -10,6 +10,7 @@ from struct import pack_into, unpack_from
 import confluent_kafka
 import pytest
 
+from odradek.controller.tied_process import tied
 from tests.support import log_dump
 from tests.support.dumps import dumped, dumped_batches
 from tests.support.java_program import RUN_TIMEOUT_S, java_command
@@ -20,7 +21,6 @@ from tests.support.recorded_directories import (
     names_of_recorded_directories,
 )
 from tests.support.recorded_segments import SEGMENTS, names_of_recorded_segments
-from tests.support.tied_process import tied
 
 NAMES = names_of_recorded_directories()
 #: Kafka's tool fails on an index that was not closed.

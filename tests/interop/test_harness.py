@@ -69,7 +69,7 @@ def test_a_tied_process_dies_with_its_parent():
 
 STARTS_A_SLEEPER_AND_DIES = """
 import os, signal, subprocess
-from tests.support.tied_process import tied
+from odradek.controller.tied_process import tied
 sleeper = subprocess.Popen(tied(["sleep", "60"]), stdout=subprocess.DEVNULL)
 while b"sleep\\0" not in open(f"/proc/{sleeper.pid}/cmdline", "rb").read()[:6]:
     pass

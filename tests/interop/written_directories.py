@@ -7,6 +7,7 @@ from itertools import count, cycle
 from pathlib import Path
 
 from odradek.config.definition import Layer
+from odradek.protocol.records.batch import RecordBatch
 from odradek.protocol.records.builder import BatchBuilder, BatchFields
 from odradek.protocol.records.compression import Codec
 from odradek.protocol.records.control import EndTransactionMarker, marker_batch
@@ -77,14 +78,29 @@ class Writer:
         self.log.append_as_follower(legacy_set(records, form), now_ms=self.now_ms)
         self.log.advance_high_watermark(self.log.end_offset)
 
+    def replicate(self, *fetched: Batch) -> None:
+        """As a follower, which gets several batches at once."""
+        numbered = bytearray()
+        end_offset = self.log.end_offset
+        for batch in fetched:
+            built = RecordBatch(self._built(batch, BatchFields()))
+            built.number(end_offset, self.leader_epoch)
+            end_offset = built.next_offset
+            numbered += built.view
+        self.log.append_as_follower(numbered, now_ms=self.now_ms)
+        self.log.advance_high_watermark(self.log.end_offset)
+
     def _append(self, batch: Batch, fields: BatchFields) -> None:
+        self._write(self._built(batch, fields), AppendOrigin.CLIENT)
+
+    def _built(self, batch: Batch, fields: BatchFields) -> bytearray:
         builder = BatchBuilder(fields)
         for sent in batch:
             headers = [Header(name, value) for name, value in sent.headers]
             builder.append(
                 timestamp=sent.timestamp, key=sent.key, value=sent.value, headers=headers
             )
-        self._write(builder.build(), AppendOrigin.CLIENT)
+        return builder.build()
 
     def _write(self, batch: bytearray, origin: AppendOrigin) -> None:
         self.log.append_as_leader(
@@ -117,6 +133,13 @@ def write_transactions(writer: Writer) -> None:
         if number == 8:
             writer.end(across, commit=False)
     writer.end(across, commit=True)
+
+
+def write_replicated(writer: Writer) -> None:
+    """Four batches to a fetch."""
+    written = [*writer.batches(24)]
+    for first in range(0, len(written), 4):
+        writer.replicate(*written[first : first + 4])
 
 
 def write_trimmed(writer: Writer) -> None:
@@ -163,6 +186,7 @@ NOT_BY_KAFKA = {"min.compaction.lag.ms": str(2**63 - 1)}
 
 TOPICS = {
     "plain": WrittenTopic(write_plain),
+    "replicated": WrittenTopic(write_replicated),
     "transactions": WrittenTopic(write_transactions),
     "trimmed": WrittenTopic(write_trimmed),
     "old-formats": WrittenTopic(write_old_formats),

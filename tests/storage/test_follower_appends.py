@@ -4,6 +4,7 @@ import pytest
 
 from odradek.storage.admission.errors import UnexpectedAppendOffset
 from odradek.storage.log_lookup import of_largest_timestamp
+from tests.support.faulty_disk import FaultyDisk
 from tests.support.legacy_messages import message
 from tests.support.logs import (
     NOW_MS,
@@ -46,6 +47,30 @@ class TestASetOfBatches:
         )
         assert (written.first_offset, written.last_offset) == (0, 9)
         assert offsets(log) == [0, 1, 2, 9]
+
+    def test_each_batch_in_it_is_indexed_where_it_is_as_after_a_recovery(self, log, directory):
+        for first in (0, 40):
+            take(
+                log,
+                *(records_batch(bytes(50), b"b", base_offset=first + 2 * n) for n in range(20)),
+            )
+        index = log.segments.active.index
+        noted = [index.entry(slot) for slot in range(index.entries.count)]
+        places = {place.position: place.last_offset for place in log.segments.active.places()}
+        assert len(noted) > 30
+        assert all(places[entry.position] == entry.offset for entry in noted)
+        log.abandon()
+        again = recovered(directory, index_interval_bytes=0).segments.active.index
+        assert [again.entry(slot) for slot in range(again.entries.count)] == noted
+
+    def test_an_index_that_finds_no_room_leaves_none_of_it_noted(self, log):
+        batches = [records_batch(b"a", base_offset=offset) for offset in range(3)]
+        with FaultyDisk(counting={"fallocate"}, fail_at=2), pytest.raises(OSError, match="output"):
+            take(log, *batches)
+        assert log.end_offset == 0
+        assert log.segments.active.index.entries.count == 0
+        take(log, *batches)
+        assert offsets(log) == [0, 1, 2]
 
     def test_every_batch_in_it_can_be_found(self, log):
         for first in range(0, 30, 6):

@@ -22,7 +22,9 @@ def append(segment, base_offset, count=1, *, timestamp=0, size=100):
 
 @pytest.fixture
 def segment(tmp_path):
-    return LogSegment(tmp_path, BASE, SMALL)
+    segment = LogSegment(tmp_path, BASE, SMALL)
+    segment.create()
+    return segment
 
 
 def everything(segment):
@@ -95,7 +97,7 @@ def test_a_lent_region_outlives_the_segment(segment):
     segment.move(Stage.DELETED)
     segment.remove()
     assert bytes_of(region) == batch
-    descriptor = region.descriptor
+    descriptor = int(region.descriptor)
     del region
     with pytest.raises(OSError, match="Bad file descriptor"):
         os.fstat(descriptor)
@@ -104,6 +106,7 @@ def test_a_lent_region_outlives_the_segment(segment):
 def test_a_preallocated_file_is_cut_when_sealed(tmp_path):
     shape = SegmentShape(preallocated_bytes=100_000)
     segment = LogSegment(tmp_path, 0, shape)
+    segment.create()
     batch = append(segment, 0)
     assert segment.path(Content.BATCHES).stat().st_size == 100_000
     assert segment.next_offset() == 1

@@ -19,6 +19,7 @@ DAMAGED = 14
 def segment(tmp_path):
     """One record to a batch, every second batch in the index; closed."""
     segment = LogSegment(tmp_path, BASE, SHAPE)
+    segment.create()
     for number in range(COUNT):
         batch = records_batch(bytes(100), base_offset=BASE + number, timestamp=number)
         last = BASE + number

@@ -4,6 +4,7 @@ import pytest
 
 from odradek.storage.log_segment import LogSegment, SegmentShape
 from odradek.storage.segment_list import SegmentList
+from odradek.storage.transaction_index import AbortedTransaction
 
 
 def bases(segments):
@@ -112,3 +113,40 @@ def test_the_size_is_that_of_all(three):
         segment.size_bytes = segment.base_offset
     assert three.size_bytes == 60
     assert SegmentList().size_bytes == 0
+
+
+# Aborted transactions
+
+
+def abort_in(segment):
+    offset = segment.base_offset
+    segment.transaction_index.append(AbortedTransaction(1, offset, offset + 1, offset + 2))
+
+
+def test_only_segments_with_aborted_transactions_are_looked_at(three):
+    abort_in(three.at(10))
+    abort_in(three.at(30))
+    assert bases(three.aborting_from(0)) == bases(three.aborting_from(19)) == [10, 30]
+    assert bases(three.aborting_from(20)) == [30]
+
+
+def test_one_that_is_aborted_later_is_found_before_and_after_its_segment_is_sealed(three, at):
+    assert bases(three.aborting_from(0)) == []
+    abort_in(three.active)
+    assert bases(three.aborting_from(0)) == [30]
+    three.add(at(40))
+    assert bases(three.aborting_from(0)) == [30]
+
+
+def test_segments_that_compaction_has_written_are_looked_at_anew(three, at):
+    abort_in(three.at(20))
+    assert bases(three.aborting_from(0)) == [20]
+    three.at(20).transaction_index.reset()
+    abort_in(at(10))
+    three.replace([three.at(10), three.at(20)], [at(10)])
+    assert bases(three.aborting_from(0)) == [10]
+
+
+def test_one_whose_file_has_not_been_read_may_have_some(at):
+    abort_in(at(10))
+    assert bases(SegmentList([at(10), at(20)]).aborting_from(0)) == [10]

@@ -70,6 +70,7 @@ class TestASoundSegment:
         written = batches(60)
         (tmp_path / "live").mkdir()
         live = LogSegment(tmp_path / "live", BASE, SHAPE)
+        live.create()
         for number, batch in enumerate(written):
             last = BASE + number
             live.append([batch], Appended(len(batch), last, number ^ 5, last))
@@ -195,6 +196,7 @@ class TestADamagedSegment:
     def test_the_room_that_was_allocated_ahead_is_given_back(self, tmp_path):
         shape = SegmentShape(preallocated_bytes=10_000)
         segment = LogSegment(tmp_path, BASE, shape)
+        segment.create()
         (batch,) = batches(1)
         segment.append([batch], Appended(len(batch), BASE, 0, BASE))
         segment.abandon()

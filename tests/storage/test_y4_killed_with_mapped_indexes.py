@@ -6,10 +6,10 @@ import sys
 
 import pytest
 
+from odradek.controller.tied_process import tied
 from odradek.storage.log_lookup import first_at_or_after
 from tests.support.log_managers import EVENTS, Notebook, managing
 from tests.support.logs import NOW_MS, append, records_from
-from tests.support.tied_process import tied
 
 INDEX_BYTES = 1024 * 1024
 SETTINGS = {"index_interval_bytes": 500, "segment_index_bytes": INDEX_BYTES}

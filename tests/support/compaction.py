@@ -7,7 +7,8 @@ from typing import Any
 from odradek.protocol.records.builder import BatchBuilder, BatchFields
 from odradek.protocol.records.record import Record
 from odradek.protocol.records.record_set import AnyBatch
-from odradek.storage.cleaner.compaction import Pace, clean
+from odradek.storage.cleaner.compaction import clean
+from odradek.storage.cleaner.pace import Pace
 from odradek.storage.cleaner.schedule import candidate
 from odradek.storage.cleaner.settings import CleanerSettings
 from odradek.storage.cleaner.swap import swap
@@ -40,7 +41,12 @@ def sealed(log: Log) -> Log:
 
 
 def task_of(
-    log: Log, *, now_ms: int = NOW_MS, checkpoint: int | None = None, **limits: Any
+    log: Log,
+    *,
+    now_ms: int = NOW_MS,
+    checkpoint: int | None = None,
+    settings: CleanerSettings = CLEANER,
+    **limits: Any,
 ) -> CleaningTask:
     """The compaction of all that may be, from ``checkpoint`` on; only what is synced may be."""
     if log.recovery_point < log.segments.active.base_offset:
@@ -48,7 +54,7 @@ def task_of(
     found = candidate(log, checkpoint=checkpoint, now_ms=now_ms)
     task = cleaning_task(
         log,
-        CLEANER,
+        settings,
         first_dirty_offset=found.first_dirty_offset,
         end_offset=found.end_offset,
         now_ms=now_ms,
@@ -125,3 +131,17 @@ def until_stopped(after: int) -> Callable[[], bool]:
         return asked >= after
 
     return should_stop
+
+
+class PassingTime:
+    """A clock that goes on only when somebody sleeps."""
+
+    def __init__(self) -> None:
+        self.now_s = 0.0
+
+    def clock(self) -> float:
+        return self.now_s
+
+    def sleep(self, pause_s: float) -> None:
+        assert pause_s > 0, pause_s
+        self.now_s += pause_s

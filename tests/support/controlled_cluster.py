@@ -63,7 +63,7 @@ class ControlledCluster:
         self.sessions: dict[int, MetadataStore] = {}
         self._outside: MetadataStore | None = None
         self._stores = stores
-        self._settings = ControllerSettings(**settings)
+        self._settings = settings
         self._naps = Naps()
         self._group = asyncio.TaskGroup()
         self._ids = 0
@@ -79,12 +79,14 @@ class ControlledCluster:
 
     # Brokers
 
-    async def start(self, *brokers: int) -> None:
+    async def start(self, *brokers: int, **settings: Any) -> None:
+        """``settings`` are those in which they differ from all others."""
         for broker in brokers:
             store = await self._stores.open()
             await create_roots(store)
             identity = Identity(broker, registration(broker), LISTENER)
-            controller = Controller(store, identity, self._settings, self._world())
+            chosen = ControllerSettings(**{**self._settings, **settings})
+            controller = Controller(store, identity, chosen, self._world())
             epoch = await controller.start()
             self.controllers[broker], self.sessions[broker] = controller, store
             self.brokers.start(broker, epoch=epoch)

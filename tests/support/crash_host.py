@@ -18,8 +18,6 @@ from pathlib import Path
 from odradek.protocol.types import TopicPartition, Uuid
 from odradek.storage.cleaner.compaction import clean
 from odradek.storage.cleaner.settings import CleanerSettings
-from odradek.storage.cleaner.swap import swap
-from odradek.storage.cleaner.task import cleaning_task
 from odradek.storage.log import Log
 from odradek.storage.manager.directories import LogDirectories
 from odradek.storage.manager.directory import LogDirectory
@@ -169,7 +167,8 @@ class CrashHost:
     def retain(self, *, now_ms: int = NOW_MS) -> None:
         """Far in the future, everything is too old."""
         with self._telling(Step(Kind.RETAIN)):
-            self.manager.upkeep.apply_retention(now_ms)
+            for work in self.manager.upkeep.apply_retention(now_ms).works:
+                carry_out(work)
 
     def remove(self) -> None:
         """The files of what was deleted."""
@@ -179,25 +178,13 @@ class CrashHost:
 
     def compact(self) -> None:
         """The log that needs it most, if one does."""
-        manager = self.manager
-        candidate = manager.upkeep.next_compaction(NOW_MS)
-        if candidate is None:
+        compaction = self.manager.upkeep.next_compaction(NOW_MS, CLEANER)
+        if compaction is None:
             return
-        number = LOGS.index(candidate.partition)
-        with self._telling(Step(Kind.COMPACT, number, candidate.end_offset)):
-            hosted = self.hosted(number)
-            with hosted as log:
-                task = cleaning_task(
-                    log,
-                    CLEANER,
-                    first_dirty_offset=candidate.first_dirty_offset,
-                    end_offset=candidate.end_offset,
-                    now_ms=NOW_MS,
-                )
-                plan = clean(task)
-                old = swap(log, plan)
-            manager.cleaner.cleaned(log, plan.end_offset)
-            manager.upkeep.remove_later(hosted, old, now_ms=NOW_MS)
+        task, number = compaction.task, LOGS.index(compaction.partition)
+        with self._telling(Step(Kind.COMPACT, number, task.end_offset)), compaction:
+            for work in compaction.put_in_place(clean(task), now_ms=NOW_MS):
+                carry_out(work)
 
     def recreate(self, number: int) -> None:
         """Delete the log, and make another of the same name."""

@@ -1,7 +1,8 @@
 """Followers that catch up: the part of replication that a controller hears of.
 
 A leader finds everyone in sync who was told to follow it in the same epoch, and asks the controller
-to have it so.  What is refused, or never answered, is asked again the next time.
+to have it so.  What is refused, or never answered, is asked again the next time.  Before Kafka 2.7
+leaders wrote it themselves and left a notice: ``asks`` is false for those.
 
 Owner: the event loop.
 """
@@ -9,13 +10,19 @@ Owner: the event loop.
 import asyncio
 from collections.abc import Awaitable, Callable
 
+from odradek.controller.store import paths
 from odradek.controller.store.base import (
     Children,
+    Create,
     Get,
     MetadataStore,
     Node,
     SessionExpired,
+    Set,
+    Stat,
 )
+from odradek.controller.store.payloads.notifications import IsrChange
+from odradek.controller.store.payloads.topic import LeaderAndIsr
 from odradek.protocol.api.alter_partition import AlterPartitionRequest
 from odradek.protocol.api.leader_and_isr import LeaderAndIsrPartitionState
 from odradek.protocol.errors import NotController, StaleBrokerEpoch
@@ -33,6 +40,7 @@ class Followers:
 
     def __init__(self, cluster: ControlledCluster) -> None:
         self._cluster = cluster
+        self.asks = True
         self.lagging: set[int] = set()
         self.paused: set[int] = set()
 
@@ -43,7 +51,8 @@ class Followers:
                 state = broker.replicas.get(partition)
                 isr = [] if state is None else self._in_sync(partition, state)
                 if state is not None and isr != state.isr and broker.id not in self.paused:
-                    await _ask(self._cluster, broker, partition, isr)
+                    change = _ask if self.asks else _write
+                    await change(self._cluster, broker, partition, isr)
 
     async def until(self, is_so: Callable[[], Awaitable[object]]) -> None:
         """They catch up meanwhile."""
@@ -73,7 +82,7 @@ async def picture(store: MetadataStore) -> dict[str, object]:
         node, names = await store.run([Get(path), Children(path)])
         # What is gone meanwhile is not there.
         if isinstance(node, Node) and isinstance(names, list):
-            found[path] = _without_epochs(content_of(node.value))
+            found[path] = without_epochs(content_of(node.value))
             level += [f"{path}/{name}" for name in names]
     return found
 
@@ -105,6 +114,22 @@ async def _ask(
         state.leader_recovery_state = altered.leader_recovery_state
 
 
+async def _write(
+    cluster: ControlledCluster, broker: SimulatedBroker, partition: TopicPartition, isr: list[int]
+) -> None:
+    state, store = broker.replicas[partition], cluster.sessions[broker.id]
+    value = LeaderAndIsr(state.leader, state.leader_epoch, tuple(isr), state.controller_epoch)
+    notice = IsrChange((partition,)).encode()
+    stat, _ = await store.multi(
+        [
+            Set(paths.partition_state(partition), value.encode(), state.partition_epoch),
+            Create(paths.ISR_CHANGES.new, notice, is_sequential=True),
+        ]
+    )
+    assert isinstance(stat, Stat)
+    state.isr, state.partition_epoch = isr, stat.version
+
+
 def _request(
     broker: SimulatedBroker, partition: TopicPartition, isr: list[int]
 ) -> AlterPartitionRequest:
@@ -129,7 +154,8 @@ def _request(
     )
 
 
-def _without_epochs(content: object) -> object:
+def without_epochs(content: object) -> object:
+    """What a node says, but for how often something began."""
     if not isinstance(content, dict):
         return content
     counted = {"leader_epoch", "controller_epoch"}

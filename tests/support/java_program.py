@@ -17,7 +17,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Self
 
-from tests.support.tied_process import tied
+from odradek.controller.tied_process import tied
 
 RUN_TIMEOUT_S = 120
 ANSWER_TIMEOUT_S = 60

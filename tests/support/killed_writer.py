@@ -16,10 +16,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from odradek.controller.tied_process import tied
 from tests.support.crash_ledger import Ledger
 from tests.support.crash_steps import tell
 from tests.support.fault_points import Fault
-from tests.support.tied_process import tied
 
 ROOT = Path(__file__).parents[2]
 

@@ -13,6 +13,7 @@ from odradek.storage.manager.disk_work import DiskWork, carry_out
 from odradek.storage.manager.hosted_log import HostedLog
 from odradek.storage.manager.loading import RunAll, one_after_the_other
 from odradek.storage.manager.log_manager import LogManager
+from odradek.storage.retention import Outlived
 from odradek.storage.settings import TopicSettings
 from odradek.storage.topic_table import TopicTable
 from tests.support.logs import NOW_MS, append, bytes_of, records_from
@@ -87,6 +88,13 @@ def flush(hosted: HostedLog) -> None:
 def carry_all(works: Iterable[DiskWork]) -> None:
     for work in works:
         carry_out(work)
+
+
+def retain(manager: LogManager, *, now_ms: int = NOW_MS) -> list[Outlived]:
+    """What retention has taken out of the logs and set aside."""
+    outlived, works = manager.upkeep.apply_retention(now_ms)
+    carry_all(works)
+    return outlived
 
 
 def delete(manager: LogManager, *partitions: TopicPartition) -> None:

@@ -266,9 +266,9 @@ class LogModel:
         assert not firsts, f"{firsts} were not aborted"
 
     def _is_untouched(self, transaction: ModelTransaction) -> bool:
-        """Whether all its data is there, or was deleted with the beginning of the log."""
+        """Whether compaction has nothing of it removed, and the start of the log not all."""
         offsets = {record.offset for batch in transaction.batches for record in batch.records}
-        return offsets.isdisjoint(self.compacted.gone)
+        return max(offsets) >= self.start_offset and offsets.isdisjoint(self.compacted.gone)
 
     def first_at_or_after(self, timestamp: int, *, markers: Collection[int]) -> int | None:
         """``markers``: the offsets of those that are there."""

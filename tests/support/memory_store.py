@@ -60,6 +60,7 @@ class MemoryStore(MetadataStore):
         session_id = await self._sent()
         outcomes: list[Outcome] = []
         for operation in operations:
+            await self._reached(session_id)
             if not isinstance(operation, Read):
                 self._count_write()
             effects = self._tree.run(session_id, [operation], fence=fence, now_ms=self._now_ms())
@@ -85,9 +86,15 @@ class MemoryStore(MetadataStore):
         await self._received(session_id)
         return session_id
 
+    async def _reached(self, session_id: int) -> None:
+        """Nothing else happens between two operations of a run."""
+
     async def _received(self, session_id: int) -> None:
         """The session may end while requests and answers are on their way."""
         await asyncio.sleep(0)
+        self._check(session_id)
+
+    def _check(self, session_id: int) -> None:
         if session_id == 0 or session_id != self.session_id:
             raise SessionExpired
 

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Self
 
-from tests.support.tied_process import tied
+from odradek.controller.tied_process import tied
 
 POLL_INTERVAL_S = 0.05
 QUOTED_LINES = 30

@@ -225,9 +225,15 @@ class SimulatedBrokers:
 
     def start(self, broker: int, *, epoch: int) -> SimulatedBroker:
         """Also in place of one that runs, as if that had stopped."""
-        logs = self._logs.setdefault(broker, {})
-        self.running[broker] = SimulatedBroker(broker, epoch, logs)
+        self.running[broker] = SimulatedBroker(broker, epoch, self.logs_of(broker))
         return self.running[broker]
+
+    def logs_of(self, broker: int) -> dict[TopicPartition, Uuid]:
+        """Also of one that does not run."""
+        return self._logs.setdefault(broker, {})
+
+    def all_logs(self) -> list[dict[TopicPartition, Uuid]]:
+        return [*self._logs.values()]
 
     def stop(self, broker: int) -> None:
         del self.running[broker]

@@ -36,8 +36,8 @@ from odradek.controller.store.base import (
 from odradek.controller.store.embedded import EmbeddedStore
 from odradek.controller.store.journal import JournalError, SqliteJournal
 from odradek.controller.store.tree import Tree
+from odradek.controller.tied_process import tied
 from tests.support.loops import on_a_thread
-from tests.support.tied_process import tied
 
 ROOT = Path(__file__).parents[2]
 KEPT_STEPS = 10

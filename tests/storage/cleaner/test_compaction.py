@@ -6,9 +6,12 @@ import pytest
 
 from odradek.protocol.errors import CorruptMessage
 from odradek.storage import files
-from odradek.storage.cleaner.compaction import Cleaning, CleaningStopped, Pace, clean, discard
+from odradek.storage.cleaner.compaction import Cleaning, clean, discard
+from odradek.storage.cleaner.pace import CleaningStopped, Pace
+from odradek.storage.cleaner.settings import CleanerSettings
 from odradek.storage.paths import Content
 from tests.support.compaction import (
+    PassingTime,
     append_pairs,
     base_offsets,
     compact,
@@ -153,12 +156,19 @@ class TestTroubles:
             clean(task, pace)
         assert cleaned_files(log) == []
 
-    def test_the_one_who_slows_it_down_is_told_of_all_bytes(self, log):
-        moved = []
-        task = task_of(self.fill(log))
-        statistics = clean(task, Pace(pause=moved.append, step_bytes=1)).statistics
-        expected = statistics.map_bytes + statistics.bytes_read + statistics.bytes_written
-        assert sum(moved) == expected
+    def test_it_keeps_to_its_share_of_the_rate_for_all_that_it_reads_and_writes(self, log):
+        time = PassingTime()
+        settings = CleanerSettings(io_max_bytes_per_second=2000.0, threads=2)
+        task = task_of(self.fill(log), settings=settings)
+        pace = Pace(clock=time.clock, sleep=time.sleep, step_bytes=1)
+        statistics = clean(task, pace).statistics
+        moved_bytes = statistics.map_bytes + statistics.bytes_read + statistics.bytes_written
+        assert time.now_s == pytest.approx(moved_bytes / 1000, rel=0.01)
+
+    def test_a_rate_that_nobody_can_keep_is_not_passed_over(self, log):
+        settings = CleanerSettings(io_max_bytes_per_second=1000.0)
+        with pytest.raises(AssertionError, match="no way to sleep"):
+            clean(task_of(self.fill(log), settings=settings), Pace(step_bytes=1))
 
     def test_what_an_earlier_compaction_left_behind_is_removed(self, log):
         self.fill(log)

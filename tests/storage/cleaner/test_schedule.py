@@ -195,14 +195,17 @@ class TestChoice:
 
 
 class TestRetentionAndPauses:
-    def test_retention_gets_the_compacted_logs_that_nobody_works_on(self, tmp_path, schedule):
+    def test_retention_gets_the_logs_that_nobody_works_on_whatever_their_policy(
+        self, tmp_path, schedule
+    ):
         both = log_of(tmp_path, 2, 1, partition=0, cleanup_policy=("compact", "delete"))
         compacted = log_of(tmp_path, 2, 1, partition=1)
         deleting = log_of(tmp_path, 2, 1, partition=2, cleanup_policy=("delete",))
         busy = log_of(tmp_path, 2, 1, partition=3)
-        schedule.states.start(busy.partition)
+        schedule.choose([busy], now_ms=NOW_MS)
+        busy.configure(deleting.settings)
         turn = schedule.begin_retention([both, compacted, deleting, busy])
-        assert turn == [both, compacted]
+        assert turn == [both, compacted, deleting]
         assert schedule.choose([both, compacted, deleting, busy], now_ms=NOW_MS) is None
         schedule.end_retention(turn)
         assert schedule.choose([both], now_ms=NOW_MS)
@@ -228,6 +231,28 @@ class TestRetentionAndPauses:
         schedule.pause(log.partition)
         schedule.cleaned(log, 2)
         assert schedule.checkpoint(log) == 2
+
+    def test_a_log_and_its_copy_have_their_turn_together(self, tmp_path, schedule):
+        log = log_of(tmp_path / "a", 2, 1)
+        copy = log_of(tmp_path / "b", 2, 1)
+        assert schedule.begin_retention([log, copy]) == [log, copy]
+        schedule.end_retention([copy])
+        assert schedule.states[log.partition] is RUNNING
+        schedule.end_retention([log])
+        assert schedule.states[log.partition] is IDLE
+
+    def test_work_in_a_directory_that_fails_is_over(self, tmp_path, schedule):
+        log = log_of(tmp_path, 2, 1)
+        schedule.choose([log], now_ms=NOW_MS)
+        assert not schedule.pause(log.partition)
+        schedule.close(tmp_path)
+        assert schedule.states[log.partition] is PAUSED
+
+    def test_a_new_log_is_not_paused_because_a_deleted_one_was(self, tmp_path, schedule):
+        log = log_of(tmp_path, 2, 1)
+        schedule.pause(log.partition)
+        schedule.deleted(log.partition)
+        assert schedule.choose([log], now_ms=NOW_MS)
 
 
 class TestCheckpoint:

@@ -1,6 +1,8 @@
 """Work for the disk, before, while and after it runs."""
 
 import errno
+from concurrent.futures import ThreadPoolExecutor
+from threading import Event
 
 import pytest
 
@@ -31,9 +33,9 @@ class Story:
 
     def _begin(self):
         self.events.append("begun")
-        return self._run
+        return self.run
 
-    def _run(self):
+    def run(self):
         self.events.append("run")
         if self._failure is not None:
             raise self._failure
@@ -118,3 +120,44 @@ def test_failed_exclusive_work_does_not_stand_in_the_way_of_other_directories(di
         carry_out(broken.work)
     other = LogDirectory(tmp_path, on_failure=lambda directory: None)
     carry_out(Story(other, is_exclusive=True).work)
+
+
+def leave_while_it_runs(story):
+    """As a caller that is cancelled, and does not wait for its thread."""
+    begun, may_end = Event(), Event()
+
+    def run():
+        begun.set()
+        assert may_end.wait(timeout=10)
+
+    story.run = run
+    with ThreadPoolExecutor(1) as threads:
+        try:
+            with story.work:
+                threads.submit(story.work.run)
+                assert begun.wait(timeout=10)
+                raise KeyboardInterrupt
+        finally:
+            may_end.set()
+
+
+class TestWhoLeavesTooEarly:
+    def test_lets_no_other_exclusive_work_begin(self, directory):
+        with pytest.raises(AssertionError, match="left before it had been run"):
+            leave_while_it_runs(Story(directory, is_exclusive=True))
+        with pytest.raises(AssertionError, match="beside other work"):
+            carry_out(Story(directory, is_exclusive=True).work)
+
+    def test_is_not_told_that_it_has_ended(self, directory):
+        story = Story(directory)
+        with pytest.raises(AssertionError, match="left before it had been run"):
+            leave_while_it_runs(story)
+        assert story.events == ["begun"]
+
+    def test_may_leave_before_it_has_been_begun_and_then_it_never_is(self, directory):
+        story = Story(directory, is_exclusive=True)
+        with pytest.raises(KeyboardInterrupt), story.work:
+            raise KeyboardInterrupt
+        story.work.run()
+        assert story.events == ["begun", False]
+        carry_out(Story(directory, is_exclusive=True).work)

@@ -265,7 +265,7 @@ def test_a_log_that_begins_anew_further_ahead_forgets_its_old_start(manager, tmp
 def test_what_truncation_drops_is_removed_after_the_delay(tmp_path):
     manager = managing(tmp_path, segment_bytes=200, file_delete_delay_ms=1000)
     hosted = written(manager, EVENTS, *(bytes(100) for _ in range(4)))
-    manager.truncate(hosted, 1, now_ms=NOW_MS)
+    carry_out(manager.truncate(hosted, 1, now_ms=NOW_MS))
     assert names_in(tmp_path / "events-0", ".deleted")
     carry_all(manager.upkeep.removals_due(NOW_MS + 1000))
     assert not names_in(tmp_path / "events-0", ".deleted")
@@ -334,8 +334,7 @@ def test_a_checkpoint_that_cannot_be_written_takes_its_directory_offline(tmp_pat
 
 def test_how_far_compaction_came_is_checkpointed_too(manager, tmp_path):
     hosted = written(manager, EVENTS, b"a")
-    manager.cleaner.states.start(EVENTS)
-    manager.cleaner.cleaned(hosted.log, 1)
+    manager.cleaner.cleaned_to(hosted.log, 1)
     carry_all(manager.checkpoints())
     assert CLEANER_OFFSETS.read(tmp_path) == {EVENTS: 1}
     delete(manager, EVENTS)

@@ -79,8 +79,7 @@ def test_the_high_watermark_and_the_checkpoints_move_along(manager, two):
     with manager.find(EVENTS) as log:
         append(log, b"4")
         log.advance_high_watermark(3)
-    manager.cleaner.states.start(EVENTS)
-    manager.cleaner.cleaned(manager.find(EVENTS).log, 2)
+    manager.cleaner.cleaned_to(manager.find(EVENTS).log, 2)
     flush(manager.find(EVENTS))
     move(manager, EVENTS, manager.directories.all[1])
     carry_all(manager.checkpoints())

@@ -4,10 +4,11 @@ import errno
 
 import pytest
 
-from odradek.storage.cleaner.states import IDLE
+from odradek.storage.cleaner.states import IDLE, PAUSED, RUNNING
 from odradek.storage.manager.directory import LogDirectoryOffline
 from odradek.storage.manager.disk_work import carry_out
 from odradek.storage.settings import TopicSettings
+from tests.support.compaction import CLEANER
 from tests.support.faulty_disk import FaultyDisk
 from tests.support.log_managers import (
     EVENTS,
@@ -20,6 +21,7 @@ from tests.support.log_managers import (
     managing,
     move,
     names_in,
+    retain,
     written,
 )
 from tests.support.logs import NOW_MS, append
@@ -116,7 +118,7 @@ def test_segments_removed_while_they_are_synced_stay_away(tmp_path):
     (work,) = manager.upkeep.flushes_due(NOW_MS)
     with work:
         manager.configure("events", TopicSettings(retention_bytes=0, file_delete_delay_ms=0))
-        assert len(manager.upkeep.apply_retention(NOW_MS)) == 4
+        assert len(retain(manager)) == 4
         carry_all(manager.upkeep.removals_due(NOW_MS))
         work.run()
     assert names_in(tmp_path / "events-0", ".log") == ["00000000000000000004.log"]
@@ -167,7 +169,7 @@ def test_a_flush_planned_before_a_truncation_covers_no_more_than_the_log(tmp_pat
 def test_old_segments_go_aside_and_are_removed_after_the_delay(tmp_path):
     manager = managing(tmp_path, segment_bytes=200, retention_bytes=300, file_delete_delay_ms=10)
     hosted = written(manager, EVENTS, *(b"%d" % number + bytes(100) for number in range(6)))
-    assert len(manager.upkeep.apply_retention(NOW_MS)) == 4
+    assert len(retain(manager)) == 4
     assert hosted.log.start_offset == 4
     assert len(names_in(tmp_path / "events-0", ".log.deleted")) == 4
     assert manager.upkeep.removals_due(NOW_MS + 9) == []
@@ -181,7 +183,7 @@ def test_what_is_deleted_from_all_logs_is_told_with_its_reason(tmp_path):
         written(manager, partition, *(bytes(100) for _ in range(4)))
     with manager.find(EVENTS) as log:
         log.advance_start(1)
-    gone = manager.upkeep.apply_retention(NOW_MS)
+    gone = retain(manager)
     assert [(each.partition, each.reason.name, each.largest_timestamp) for each in gone] == [
         (EVENTS, "START", NOW_MS),
         (EVENTS, "SIZE", NOW_MS),
@@ -197,10 +199,54 @@ def test_retention_of_a_log_that_cannot_be_renamed_leaves_the_others_to_go_on(tm
     )
     for partition in (EVENTS, ORDERS):
         written(manager, partition, *(bytes(100) for _ in range(3)))
-    with FaultyDisk(fail_at=1, counting={"rename"}):
-        assert len(manager.upkeep.apply_retention(NOW_MS)) == 3
+    first, second = manager.upkeep.apply_retention(NOW_MS).works
+    with FaultyDisk(fail_at=1, counting={"rename"}), pytest.raises(LogDirectoryOffline):
+        carry_out(first)
+    carry_out(second)
     assert observer.failed == [(tmp_path / "a", False)]
     assert manager.find(ORDERS).log.start_offset == 3
+
+
+def test_retention_syncs_nothing_before_its_work_is_carried_out(tmp_path):
+    manager = managing(tmp_path, segment_bytes=200, retention_bytes=0)
+    for partition in (EVENTS, ORDERS):
+        written(manager, partition, *(bytes(100) for _ in range(3)))
+    with FaultyDisk(fail_at=1, counting={"fsync", "sync_directory"}) as disk:
+        outlived, works = manager.upkeep.apply_retention(NOW_MS)
+    assert disk.failed_calls == []
+    assert (len(outlived), len(works)) == (6, 2)
+    assert manager.find(EVENTS).log.start_offset == 3
+    assert manager.cleaner.states[EVENTS] is RUNNING
+    assert manager.upkeep.apply_retention(NOW_MS) == ([], [])
+    carry_all(works)
+    assert manager.cleaner.states[EVENTS] is IDLE
+    assert len(names_in(tmp_path / "events-0", ".log.deleted")) == 3
+
+
+def test_what_was_taken_out_and_not_set_aside_stays_deleted_after_a_restart(tmp_path):
+    settings = {"segment_bytes": 200, "retention_bytes": 300}
+    manager = managing(tmp_path, **settings)
+    written(manager, EVENTS, *(bytes(100) for _ in range(4)))
+    with manager.find(EVENTS) as log:
+        log.advance_start(1)
+    carry_all(manager.checkpoints())
+    assert manager.upkeep.apply_retention(NOW_MS).works
+    carry_all(manager.checkpoints())
+    manager.abandon()
+    again = managing(tmp_path, **settings)
+    assert again.find(EVENTS).log.start_offset == 2
+    assert len(retain(again)) == 2
+    assert again.find(EVENTS).log.segments.first.base_offset == 2
+
+
+def test_nobody_waits_for_retention_in_a_directory_that_fails(tmp_path):
+    manager = managing(tmp_path, segment_bytes=200, retention_bytes=0)
+    written(manager, EVENTS, *(bytes(100) for _ in range(3)))
+    (work,) = manager.upkeep.apply_retention(NOW_MS).works
+    assert not manager.cleaner.pause(EVENTS)
+    with FaultyDisk(fail_at=1, counting={"sync_directory"}), pytest.raises(LogDirectoryOffline):
+        carry_out(work)
+    assert manager.cleaner.states[EVENTS] is PAUSED
 
 
 @pytest.mark.parametrize("policy", [("compact",), ("compact", "delete")])
@@ -213,10 +259,10 @@ def test_a_log_that_is_being_compacted_waits_for_its_retention(tmp_path, policy)
         for _ in range(4):
             append(log, bytes(100), key=b"k")
         log.advance_start(2)
-    manager.cleaner.states.start(EVENTS)
-    assert manager.upkeep.apply_retention(NOW_MS) == []
-    manager.cleaner.stopped(hosted.log)
-    assert len(manager.upkeep.apply_retention(NOW_MS)) == (4 if "delete" in policy else 2)
+    turn = manager.cleaner.begin_retention([hosted.log])
+    assert retain(manager) == []
+    manager.cleaner.end_retention(turn)
+    assert len(retain(manager)) == (4 if "delete" in policy else 2)
     assert manager.cleaner.states[EVENTS] is IDLE
 
 
@@ -230,8 +276,8 @@ def test_a_look_at_idle_logs_leaves_no_file_open(tmp_path):
                 append(log, bytes(100), key=b"k")
         manager.close(now_ms=NOW_MS)
         again = managing(root, **topics)
-        again.upkeep.apply_retention(NOW_MS)
-        again.upkeep.next_compaction(NOW_MS + 10)
+        retain(again)
+        again.upkeep.next_compaction(NOW_MS + 10, CLEANER)
         assert not any(segment.is_open for segment in again.find(EVENTS).log.segments)
 
 
@@ -240,7 +286,7 @@ def test_copies_on_their_way_lose_their_old_segments_too(tmp_path):
     written(manager, EVENTS, *(bytes(100) for _ in range(6)))
     with copied(manager, EVENTS, manager.directories.all[1]) as copy:
         copy.advance_high_watermark(copy.end_offset)
-    assert len(manager.upkeep.apply_retention(NOW_MS)) == 8
+    assert len(retain(manager)) == 8
 
 
 def test_segments_that_wait_in_a_log_that_moves_are_removed_where_it_is_then(tmp_path):
@@ -248,7 +294,7 @@ def test_segments_that_wait_in_a_log_that_moves_are_removed_where_it_is_then(tmp
     written(manager, EVENTS, *(bytes(100) for _ in range(6)))
     with copied(manager, EVENTS, manager.directories.all[1]) as copy:
         copy.advance_high_watermark(copy.end_offset)
-    manager.upkeep.apply_retention(NOW_MS)
+    retain(manager)
     move(manager, EVENTS, manager.directories.all[1])
     assert names_in(tmp_path / "b" / "events-0", ".deleted")
     carry_all(manager.upkeep.removals_due(NOW_MS + 60_000))
@@ -280,8 +326,8 @@ def test_the_dirtiest_log_is_compacted_next_and_copies_on_their_way_are_not(tmp_
                 append(log, bytes(100), key=b"k")
             log.flush(now_ms=NOW_MS)
     copied(manager, ORDERS, manager.directories.all[0])
-    assert manager.upkeep.next_compaction(NOW_MS).partition == ORDERS
-    assert manager.upkeep.next_compaction(NOW_MS) is None
+    assert manager.upkeep.next_compaction(NOW_MS, CLEANER).partition == ORDERS
+    assert manager.upkeep.next_compaction(NOW_MS, CLEANER) is None
 
 
 def test_a_disk_that_fails_while_compaction_is_planned_goes_offline_alone(tmp_path):
@@ -296,7 +342,7 @@ def test_a_disk_that_fails_while_compaction_is_planned_goes_offline_alone(tmp_pa
     manager.close(now_ms=NOW_MS)
     manager = managing(a, b, observer=observer, **settings)
     with FaultyDisk(fail_at=1, counting={"pread"}):
-        assert manager.upkeep.next_compaction(NOW_MS + 10).partition == ORDERS
+        assert manager.upkeep.next_compaction(NOW_MS + 10, CLEANER).partition == ORDERS
     assert observer.failed == [(a, False)]
 
 

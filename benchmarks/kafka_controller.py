@@ -1,0 +1,60 @@
+"""A broker's failure under Apache Kafka's controller, on the tree that ours has left.
+
+One real broker, which has no replicas and so nothing to do but to be the controller.  It finds the
+same stand-ins as ours did, at ports: what is measured, and from when to when, is the same.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Mapping
+from contextlib import AsyncExitStack
+from pathlib import Path
+
+from failover import BROKERS, Failover, Layout, register
+from stand_in_brokers import StandInBrokers
+
+from odradek.controller.store.base import MetadataStore
+from tests.support.apache_kafka import ApacheKafka, zookeeper_broker
+
+#: The harness runs brokers with the quick compiler; this comes after its options.
+JAVA_OPTIONS = "-XX:TieredStopAtLevel=4 -Xmx768m"
+PROPERTIES: Mapping[str, str] = {"auto.leader.rebalance.enable": "false"}
+KAFKA_ID = 101
+
+
+async def failures_s(
+    outside: MetadataStore, layout: Layout, *, zookeeper: str, directory: Path, rounds: int
+) -> list[float]:
+    """Of every round: the first are those of a virtual machine that has just started.
+
+    Raises KafkaUnavailable.
+    """
+    os.environ["_JAVA_OPTIONS"] = JAVA_OPTIONS
+    broker = zookeeper_broker(
+        directory, zookeeper=zookeeper, broker_id=KAFKA_ID, properties=PROPERTIES
+    )
+    brokers = StandInBrokers(BROKERS)
+    async with AsyncExitStack() as endings:
+        for server in await brokers.listen():
+            endings.callback(server.close)
+        await register(outside, brokers, BROKERS)
+        endings.push_async_callback(_stop, broker)
+        await asyncio.to_thread(broker.start)
+        return await _rounds(Failover(outside, brokers, layout), rounds)
+
+
+async def _rounds(failover: Failover, rounds: int) -> list[float]:
+    failing = []
+    await failover.until_all_are_told()
+    for _ in range(rounds):
+        failing.append(await failover.failing_s())
+        await failover.returning_s()
+        await failover.recover()
+    return failing
+
+
+async def _stop(broker: ApacheKafka) -> None:
+    """At once: what it would do to stop in order is not to be measured, and takes long."""
+    await asyncio.to_thread(broker.kill)

@@ -1,0 +1,93 @@
+"""How fast may compaction go on, and shall it go on at all?
+
+Whenever it has moved some bytes it asks whether to stop, and sleeps if it was faster than
+``log.cleaner.io.max.bytes.per.second`` allows.  What is read counts like what is written.  Time
+lost, by a slow disk or by sleeping too long, is not made up for: no second sees more than the rate
+and one step.
+
+Owner: the worker process, which hands in a clock and a way to sleep.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+_STEP_BYTES = 256 * 1024
+_SHORTEST_PAUSE_S = 0.001
+_ASKED_EVERY_S = 0.1  # whether to stop, during a pause
+
+
+class CleaningStopped(Exception):
+    """Compaction was asked to stop; nothing is left of it."""
+
+
+class Throttle:
+    """How long to sleep so that a rate is kept.  Zero lets nothing through; less is no limit."""
+
+    def __init__(self, bytes_per_second: float) -> None:
+        self._bytes_per_second = bytes_per_second
+        self._ahead_s = 0.0
+
+    def pause_s(self, moved_bytes: int, *, elapsed_s: float) -> float:
+        """``elapsed_s``: since this was last asked, sleep and all."""
+        rate = self._bytes_per_second
+        needed_s = moved_bytes / rate if rate else math.inf
+        self._ahead_s = max(0.0, self._ahead_s + needed_s - elapsed_s)
+        return self._ahead_s if self._ahead_s >= _SHORTEST_PAUSE_S else 0.0
+
+
+def _never_stop() -> bool:
+    return False
+
+
+def _no_clock() -> float:
+    return 0.0
+
+
+def _no_sleep(pause_s: float) -> None:
+    raise AssertionError("a rate is to be kept, and no way to sleep was given")
+
+
+class Pace:
+    """Lets others stop compaction, and keeps it to a rate."""
+
+    def __init__(
+        self,
+        *,
+        should_stop: Callable[[], bool] = _never_stop,
+        clock: Callable[[], float] = _no_clock,
+        sleep: Callable[[float], None] = _no_sleep,
+        step_bytes: int = _STEP_BYTES,
+    ) -> None:
+        """``clock`` tells seconds, and never goes back; the two can be left out without a rate."""
+        self._should_stop = should_stop
+        self._clock = clock
+        self._sleep = sleep
+        self._step_bytes = step_bytes
+        self._moved_bytes = 0
+        self._throttle = Throttle(math.inf)
+        self._asked_at = clock()
+
+    def keep_to(self, bytes_per_second: float) -> None:
+        """From now on."""
+        self._throttle = Throttle(bytes_per_second)
+        self._asked_at = self._clock()
+
+    def moved(self, size_bytes: int) -> None:
+        """May sleep.  CleaningStopped if that was asked for."""
+        self._moved_bytes += size_bytes
+        if self._moved_bytes < self._step_bytes:
+            return
+        self._check_not_stopped()
+        now = self._clock()
+        pause_s = self._throttle.pause_s(self._moved_bytes, elapsed_s=now - self._asked_at)
+        self._asked_at, self._moved_bytes = now, 0
+        while pause_s > 0:
+            self._sleep(min(pause_s, _ASKED_EVERY_S))
+            pause_s -= _ASKED_EVERY_S
+            self._check_not_stopped()
+
+    def _check_not_stopped(self) -> None:
+        if self._should_stop():
+            raise CleaningStopped

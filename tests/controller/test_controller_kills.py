@@ -1,0 +1,67 @@
+"""A controller on an embedded store is killed at any of its writes; the next process goes on.
+
+It ends in the tree that an undisturbed one leaves, but for what counts how often something began.
+"""
+
+from itertools import count
+
+import pytest
+
+from odradek.controller.store import paths
+from odradek.controller.store.journal import SqliteJournal
+from tests.support.followers import without_epochs
+from tests.support.killed_controller import STEPS, Order, killed_controller
+from tests.support.recorded_trees import content_of
+
+WRITES_LEAST = 50
+
+
+@pytest.fixture(scope="module")
+def process():
+    with killed_controller() as started:
+        yield started
+
+
+def tree_of(file):
+    """What is kept."""
+    journal = SqliteJournal(file)
+    records = journal.open().records()
+    journal.close()
+    return {
+        record.path: without_epochs(content_of(record.value))
+        for record in records
+        if record.path != paths.CONTROLLER_EPOCH
+    }
+
+
+@pytest.fixture(scope="module")
+def undisturbed(process, tmp_path_factory):
+    file = tmp_path_factory.mktemp("undisturbed") / "metadata.db"
+    assert process.run(Order(file=str(file))).steps_done == len(STEPS)
+    return tree_of(file)
+
+
+def test_what_is_left_undisturbed(undisturbed):
+    topics = {path for path in undisturbed if path.startswith(f"{paths.TOPICS}/")}
+    assert paths.topic("kept") in topics
+    assert all(path.startswith(paths.topic("kept")) for path in topics)
+    kept = undisturbed[paths.topic("kept")]
+    assert kept["partitions"] == {"0": [1], "1": [1], "2": [1]}
+    assert (kept["adding_replicas"], kept["removing_replicas"]) == ({}, {})
+    assert paths.REASSIGN_PARTITIONS not in undisturbed
+
+
+@pytest.mark.parametrize("is_written", [False, True])
+def test_a_process_killed_at_any_write_leaves_what_the_next_one_finishes(
+    process, undisturbed, tmp_path, is_written
+):
+    for write in count(1):
+        file = str(tmp_path / f"{write}.db")
+        killed = process.run(Order(file=file, kill_at_write=write, is_written=is_written))
+        again = process.run(Order(file=file, first_step=killed.steps_done))
+        assert again.steps_done == len(STEPS)
+        assert not again.was_killed
+        assert tree_of(tmp_path / f"{write}.db") == undisturbed, write
+        if not killed.was_killed:
+            break
+    assert write > WRITES_LEAST

@@ -1,0 +1,296 @@
+"""A process with a controller on an embedded store, killed at one of its writes: both its sides.
+
+The process takes orders, one line of JSON each, and forks for every one.  The child is a broker and
+whoever administers it: it works through STEPS, from the one that it is told to begin with, each a
+wish that is asked for again if it may have been fulfilled already, and waited for.  Every write is
+a commit of its own, and the child ends at the one that its order says: before it is made, or when
+it is made and nobody knows yet.
+
+    {"done": 2}    the step was done
+    {"ended": 9}   the signal that ended the child, or 0
+
+Owner: the event loop of the child; the test's thread.
+"""
+
+import asyncio
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from random import Random
+
+from odradek.controller.controller import Controller
+from odradek.controller.controller_settings import ControllerSettings
+from odradek.controller.metadata_reads import MetadataReads
+from odradek.controller.registration import Identity, cluster_id, create_roots
+from odradek.controller.store import paths
+from odradek.controller.store.base import (
+    Check,
+    MetadataStore,
+    NodeExists,
+    Operation,
+    Outcome,
+    Read,
+    Result,
+    Write,
+)
+from odradek.controller.store.embedded import EmbeddedStore
+from odradek.controller.store.journal import SqliteJournal
+from odradek.controller.store.payloads.admin import ReassignPartitions
+from odradek.controller.tenure import ControllerWorld
+from odradek.controller.tied_process import tied
+from odradek.controller.topic_admin import TopicAdmin
+from odradek.controller.topic_requests import Growth, NewTopic, TopicDefaults
+from odradek.protocol.errors import NoReassignmentInProgress, NotController
+from odradek.protocol.types import TopicPartition, Uuid
+from tests.support.controller_scene import LISTENER, registration
+from tests.support.loops import on_a_thread
+from tests.support.simulated_brokers import SimulatedBrokers
+from tests.support.topic_entries import growth_entry, topic_entry
+
+ROOT = Path(__file__).parents[2]
+PATIENCE_S = 30
+LOOK_EVERY_S = 0.001
+BROKER, ABSENT = 1, 2
+MOVED = TopicPartition("kept", 1)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Order:
+    file: str
+    first_step: int = 0
+    #: Counted from 1 at the beginning of the process; 0: it is not killed.
+    kill_at_write: int = 0
+    is_written: bool = False
+
+
+@dataclass
+class Told:
+    """``steps_done`` in all, by this child and those before it."""
+
+    steps_done: int
+    was_killed: bool = False
+
+
+class KilledController:
+    """The test's side."""
+
+    def __init__(self) -> None:
+        self._process = subprocess.Popen(
+            tied([sys.executable, "-m", "tests.support.killed_controller"]),
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            cwd=ROOT,
+        )
+
+    def run(self, order: Order) -> Told:
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        self._process.stdin.write(json.dumps(asdict(order)).encode() + b"\n")
+        self._process.stdin.flush()
+        told = Told(order.first_step)
+        for line in self._process.stdout:
+            match json.loads(line):
+                case {"done": step}:
+                    told.steps_done = step + 1
+                case {"ended": ending}:
+                    assert ending in (0, signal.SIGKILL), ending
+                    told.was_killed = ending == signal.SIGKILL
+                    return told
+        raise AssertionError("the process ended before it was told to")
+
+    def stop(self) -> None:
+        self._process.communicate(timeout=30)
+
+
+@contextmanager
+def killed_controller() -> Iterator[KilledController]:
+    started = KilledController()
+    try:
+        yield started
+    finally:
+        started.stop()
+
+
+# The child's side
+
+
+class KillingStore(EmbeddedStore):
+    """Makes one write at a time, and ends the process at one of them."""
+
+    def __init__(self, order: Order) -> None:
+        journal = SqliteJournal(Path(order.file))
+        super().__init__(journal, run=on_a_thread, now_ms=lambda: 1)
+        self._order = order
+        self._writes = 0
+
+    async def run(
+        self, operations: Sequence[Operation], *, fence: Check | None = None
+    ) -> list[Outcome]:
+        outcomes: list[Outcome] = []
+        for operation in operations:
+            self._writes += not isinstance(operation, Read)
+            self._end_if_told(is_written=False)
+            outcomes += await super().run([operation], fence=fence)
+            self._end_if_told(is_written=True)
+        return outcomes
+
+    async def multi(self, operations: Sequence[Write]) -> list[Result]:
+        self._writes += 1
+        self._end_if_told(is_written=False)
+        results = await super().multi(operations)
+        self._end_if_told(is_written=True)
+        return results
+
+    def _end_if_told(self, *, is_written: bool) -> None:
+        order = self._order
+        if (self._writes, is_written) == (order.kill_at_write, order.is_written):
+            os.kill(os.getpid(), signal.SIGKILL)
+
+
+@dataclass
+class Node:
+    """The one broker, and the way to ask it."""
+
+    store: MetadataStore
+    controller: Controller
+    brokers: SimulatedBrokers
+    admin: TopicAdmin
+    reads: MetadataReads
+
+    async def until(self, is_so: Callable[[], Awaitable[bool]]) -> None:
+        async with asyncio.timeout(PATIENCE_S):
+            while True:
+                if await is_so():
+                    return
+                await asyncio.sleep(LOOK_EVERY_S)
+
+    async def until_led(self, topic: str, partitions: int) -> None:
+        led = {TopicPartition(topic, number) for number in range(partitions)}
+
+        async def is_led() -> bool:
+            known = self.brokers[BROKER].metadata
+            return led == self.brokers[BROKER].leads.intersection(led) and led <= known.keys()
+
+        await self.until(is_led)
+
+    async def create(self, topic: str, partitions: int) -> None:
+        """It is there already if the last process did not come to say so."""
+        replicas = dict.fromkeys(range(partitions), (BROKER,))
+        entry = topic_entry(topic, replicas=replicas, config={"retention.ms": "7"})
+        plans = await self.admin.plan_topics([entry])
+        new = [plan for plan in plans.values() if isinstance(plan, NewTopic)]
+        await self.admin.create_topics(new)
+        await self.until_led(topic, partitions)
+
+    async def is_moving(self) -> bool:
+        topic = (await self.reads.topics([MOVED.topic]))[MOVED.topic]
+        return topic.partitions[MOVED.partition].is_being_reassigned
+
+
+async def create_topics(node: Node) -> None:
+    await node.create("kept", 2)
+    await node.create("passing", 2)
+
+
+async def grow(node: Node) -> None:
+    entry = growth_entry("kept", count=3, replicas=[(BROKER,)])
+    plans = await node.admin.plan_growths([entry])
+    await node.admin.grow_topics([plan for plan in plans.values() if isinstance(plan, Growth)])
+    await node.until_led("kept", 3)
+
+
+async def move_away(node: Node) -> None:
+    """To a broker that never comes."""
+    value = ReassignPartitions({MOVED: (ABSENT,)}).encode()
+    with suppress(NodeExists):
+        await node.store.create(paths.REASSIGN_PARTITIONS, value)
+    await node.until(node.is_moving)
+
+
+async def move_back(node: Node) -> None:
+    async def is_cancelled() -> bool:
+        try:
+            outcomes = await node.controller.alter_reassignments({MOVED: None})
+        except NotController:
+            return False
+        return outcomes[MOVED] is None or isinstance(outcomes[MOVED], NoReassignmentInProgress)
+
+    await node.until(is_cancelled)
+
+
+async def delete(node: Node) -> None:
+    async def is_gone() -> bool:
+        gone = (paths.topic("passing"), paths.topic_to_delete("passing"))
+        return not any([await node.store.exists(path) for path in gone])
+
+    await node.admin.request_deletions(["passing"])
+    await node.until(is_gone)
+
+
+STEPS = (create_topics, grow, move_away, move_back, delete)
+
+
+async def live(order: Order) -> None:
+    store = KillingStore(order)
+    await store.open_session()
+    await create_roots(store)
+    await cluster_id(store, "cluster")
+    async with asyncio.TaskGroup() as group:
+        node = started(store, group)
+        await node.controller.start()
+        for number, step in enumerate(STEPS):
+            if number >= order.first_step:
+                await step(node)
+                tell({"done": number})
+        # What the last wish was answered before.
+        await node.until_led("kept", 3)
+        await node.controller.close()
+    await store.close()
+
+
+def started(store: MetadataStore, group: asyncio.TaskGroup) -> Node:
+    brokers = SimulatedBrokers()
+    brokers.start(BROKER, epoch=0)
+    world = ControllerWorld(
+        connect=brokers.connect,
+        start_task=group.create_task,
+        sleep=asyncio.sleep,
+        now_ms=lambda: 1,
+        new_topic_id=lambda: Uuid(b"of a topic's own"),
+    )
+    identity = Identity(BROKER, registration(BROKER), LISTENER)
+    controller = Controller(store, identity, ControllerSettings(), world)
+    reads = MetadataReads(store)
+    admin = TopicAdmin(
+        store,
+        reads,
+        defaults=TopicDefaults,
+        random=Random(0),
+        new_topic_id=lambda: Uuid(b"of a topic's own"),
+    )
+    return Node(store, controller, brokers, admin, reads)
+
+
+def tell(told: dict[str, object]) -> None:
+    os.write(sys.stdout.fileno(), json.dumps(told).encode() + b"\n")
+
+
+def main() -> None:
+    # One system call a line, and none held back: a fork would repeat what was.
+    for line in iter(sys.stdin.buffer.raw.readline, b""):
+        child = os.fork()
+        if child == 0:
+            asyncio.run(live(Order(**json.loads(line))))
+            os._exit(0)
+        _, status = os.waitpid(child, 0)
+        tell({"ended": os.waitstatus_to_exitcode(status) * -1})
+
+
+if __name__ == "__main__":
+    main()

@@ -136,6 +136,7 @@ class LogSegment:
         """Append whole batches whose offsets are already assigned, each an addition."""
         position = self.size_bytes
         assert self.base_offset <= additions[-1].last_offset <= self.offset_max, (self, additions)
+        self._largest = self._largest or self.largest  # may make the indexes anew, and cut the file
         descriptor = (self._file or self.file).descriptor
         if position == 0:
             self.first_timestamp = additions[0].max_timestamp

@@ -99,3 +99,18 @@ def test_after_a_crash_the_room_is_given_back(log, directory):
     again = recovered(directory, **SETTINGS)
     assert lengths(again) == sizes(again)
     assert offsets(again) == list(range(5))
+
+
+def test_what_is_appended_stays_though_the_indexes_are_found_damaged_then(tmp_path):
+    settings = {"preallocate": True, "segment_bytes": 10_000, "index_interval_bytes": 0}
+    log = opened(tmp_path / "events-0", **settings)
+    for number in range(3):
+        append(log, b"%d" % number, timestamp=NOW_MS + number)
+    path = log.segments.active.path(Content.TIME_INDEX)
+    log.close(now_ms=NOW_MS)
+    content = bytearray(path.read_bytes())
+    content[-12] ^= 1
+    path.write_bytes(content)
+    log = opened(tmp_path / "events-0", **settings)
+    append(log, b"3")
+    assert [record.value for record in records_from(log)] == [b"0", b"1", b"2", b"3"]

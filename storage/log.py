@@ -40,6 +40,7 @@ from odradek.storage.flush_plan import FlushPlan
 from odradek.storage.leader_epochs import LeaderEpochs
 from odradek.storage.log_segment import LogSegment, SegmentShape
 from odradek.storage.log_truncation import truncate_fully
+from odradek.storage.open_segments import OutOfDescriptors, is_for_want_of_descriptors, let_go
 from odradek.storage.producers.append import AppendOrigin
 from odradek.storage.producers.state import ProducerStates
 from odradek.storage.producers.verification_guards import VerificationGuard
@@ -264,20 +265,29 @@ class Log:
                 f"not {offset}"
             )
         segment = self.segments.holding(offset) or self.segments.first
-        while offset < up_to:
-            end_position = segment.size_bytes
-            following = self.segments.after(segment)
-            if up_to < (self.end_offset if following is None else following.base_offset):
-                end_position = self._position_before(segment, up_to)
-            region = segment.read(
-                offset, max_bytes=max_bytes, end_position=end_position, at_least_one=at_least_one
-            )
-            if region is not None:
-                return region
-            if following is None:
-                break
-            # Compaction has left nothing at or after the offset in this segment.
-            segment = following
+        try:
+            while offset < up_to:
+                end_position = segment.size_bytes
+                following = self.segments.after(segment)
+                if up_to < (self.end_offset if following is None else following.base_offset):
+                    end_position = self._position_before(segment, up_to)
+                region = segment.read(
+                    offset,
+                    max_bytes=max_bytes,
+                    end_position=end_position,
+                    at_least_one=at_least_one,
+                )
+                if region is not None:
+                    return region
+                if following is None:
+                    break
+                # Compaction has left nothing at or after the offset in this segment.
+                segment = following
+        except OSError as failure:
+            if is_for_want_of_descriptors(failure):
+                let_go(self.segments)
+                raise OutOfDescriptors(f"reading {self.partition}: {failure}") from failure
+            raise
         return FileRegion(-1, 0, 0)
 
     def _position_before(self, segment: LogSegment, offset: int) -> int:

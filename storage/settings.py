@@ -1,7 +1,7 @@
 """The settings of a topic, each with the server's setting that stands in where the topic has none.
 
-Read on top of the server's tables (``log_settings`` and ``cleaner_settings``).  The names, ranges
-and defaults are Kafka 3.9's.
+Read on top of the server's tables, log_settings.py and cleaner/settings.py.  The names, ranges and
+defaults are Kafka 3.9's.
 """
 
 from odradek.config.definition import (

@@ -21,7 +21,6 @@ from __future__ import annotations
 
 from functools import partial
 from pathlib import Path
-from traceback import walk_tb
 from types import TracebackType
 
 from odradek.protocol.errors import UnknownTopicOrPartition
@@ -31,12 +30,7 @@ from odradek.storage.flush_plan import FlushPlan
 from odradek.storage.log import Log
 from odradek.storage.manager.directory import LogDirectory
 from odradek.storage.manager.disk_work import DiskWork, Step
-from odradek.storage.open_segments import (
-    OutOfDescriptors,
-    is_for_want_of_descriptors,
-    let_go,
-    retriable,
-)
+from odradek.storage.open_segments import OutOfDescriptors, retriable
 from odradek.storage.paths import Stage
 
 
@@ -101,9 +95,6 @@ class HostedLog:
         trace: TracebackType | None,
     ) -> None:
         if kind is not None and isinstance(failure, OSError):
-            if is_for_want_of_descriptors(failure) and _was_reading(trace):
-                let_go(self.log.segments)
-                raise OutOfDescriptors(f"reading {self.partition} failed: {failure}") from failure
             raise self.directory.fail(failure, f"using {self.partition}") from failure
 
     @property
@@ -164,14 +155,6 @@ class HostedLog:
 
     def __repr__(self) -> str:
         return f"HostedLog({self.log}, {self.directory})"
-
-
-def _was_reading(trace: TracebackType | None) -> bool:
-    """Whether it was on behalf of ``Log.read``, which changes nothing.
-
-    Told from the traceback, so that a read that does not fail pays nothing for it.
-    """
-    return any(frame.f_code is Log.read.__code__ for frame, _ in walk_tb(trace))
 
 
 def _sync(plan: FlushPlan) -> None:

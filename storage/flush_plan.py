@@ -28,6 +28,7 @@ class FlushPlan:
     directory: Path
     batches: tuple[OpenFile, ...]
     by_name: tuple[Path, ...]
+    snapshots: tuple[Path, ...]
     epochs: LeaderEpochs
     up_to: int
     cut_count: int  # how often the log had been truncated when the plan was made
@@ -36,7 +37,7 @@ class FlushPlan:
         """Sleeps in the kernel; may run on a disk thread."""
         for file in self.batches:
             files.sync(file.descriptor)
-        for path in self.by_name:
+        for path in (*self.by_name, *self.snapshots):
             _sync_if_there(path)
         self.epochs.flush()
         files.sync_directory(self.directory)

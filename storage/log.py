@@ -330,14 +330,14 @@ class Log:
 
     def plan_flush(self, *, up_to: int | None = None) -> FlushPlan:
         up_to = self.end_offset if up_to is None else up_to
-        snapshots, self._unsynced_snapshots = self._unsynced_snapshots, []
         # At the end of the log, even an empty segment counts: its name says what comes next.
         end = up_to + 1 if up_to == self.end_offset else up_to
         segments = self.segments.between(self.recovery_point, end)
         return FlushPlan(
             directory=self.directory,
             batches=tuple(segment.file for segment in segments),
-            by_name=(*(path for segment in segments for path in segment.index_paths), *snapshots),
+            by_name=tuple(path for segment in segments for path in segment.index_paths),
+            snapshots=tuple(self._unsynced_snapshots),
             epochs=self.epochs,
             up_to=up_to,
             cut_count=len(self.cuts),
@@ -345,6 +345,8 @@ class Log:
 
     def flushed(self, plan: FlushPlan, *, now_ms: int) -> None:
         """``plan`` has run: what it covered needs no recovery, unless it was truncated since."""
+        unsynced = self._unsynced_snapshots
+        self._unsynced_snapshots = [path for path in unsynced if path not in plan.snapshots]
         covered = min([plan.up_to, *self.cuts[plan.cut_count :]])
         self.recovery_point = max(self.recovery_point, covered)
         self.last_flush_ms = now_ms

@@ -99,8 +99,9 @@ class LogDirMove:
         doomed.doom(current, keep=True)
 
         def ended(is_done: bool) -> None:
-            future.is_name_synced = True
-            doomed.unkeep(current)
+            if is_done:
+                future.is_name_synced = True
+                doomed.unkeep(current)
 
         return checkpoints.work(
             future.directory,

@@ -191,3 +191,16 @@ def test_what_a_plan_covers_survives_a_power_cut(directory, seed):
     for offset in range(recovery_point):
         assert found[offset] == b"%d" % offset, str(disk)
         assert again.epochs.epoch_of(offset) == offset // 3, str(disk)
+
+
+def test_snapshots_wait_for_a_flush_that_is_carried_out(tmp_path):
+    log = opened(tmp_path / "events-0", segment_bytes=200)
+    for number in range(3):
+        append(log, bytes(100), producer_id=1, producer_epoch=0, base_sequence=number)
+    abandoned = log.plan_flush()
+    plan = log.plan_flush()
+    assert len(plan.snapshots) == 2
+    assert plan.snapshots == abandoned.snapshots
+    plan.run()
+    log.flushed(plan, now_ms=NOW_MS)
+    assert log.plan_flush().snapshots == ()

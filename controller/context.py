@@ -193,12 +193,13 @@ class Context:
             and self.leader(partition) == broker
         ]
 
-    def without_leader(self) -> list[TopicPartition]:
+    def without_leader(self, among: Iterable[TopicPartition]) -> list[TopicPartition]:
         """Those whose leader is not online, and that are not being deleted."""
         return [
             partition
-            for partition, leadership in self.leaderships.items()
+            for partition in among
             if partition.topic not in self.to_delete
+            and (leadership := self.leaderships.get(partition)) is not None
             and not self.is_online(leadership.leader, partition)
         ]
 

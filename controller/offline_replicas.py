@@ -35,7 +35,8 @@ class OfflineReplicas:
         partitions = self._machinery.partitions
         to_delete = self._context.to_delete
         staying = [each for each in replicas if each.partition.topic not in to_delete]
-        await partitions.move(self._context.without_leader(), PartitionState.OFFLINE)
+        touched = dict.fromkeys(each.partition for each in staying)
+        await partitions.move(self._context.without_leader(touched), PartitionState.OFFLINE)
         await partitions.elect_missing()
         await self._machinery.replicas.move(staying, ReplicaState.OFFLINE)
         going = [each for each in replicas if each.partition.topic in to_delete]

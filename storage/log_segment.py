@@ -18,10 +18,10 @@ both indexes are made anew.  Where the entry is right and yet the batches break 
 are damaged, and the reader is told.
 
 Files are opened on first use, so that a clean log of a thousand segments costs a thousand names,
-and closed again if too many are open: see open_segments.py.  Only ``create`` makes them.
+and closed again if too many are open: see open_segments.py.  ``create`` or compaction makes them.
 
 Invariant: in an active segment, ``size_bytes`` is the end of the last acknowledged batch.
-Owner: the event loop; ``flush`` may run on a disk thread.
+Owner: the event loop, or whoever recovers or compacts the log.
 """
 
 from __future__ import annotations

@@ -14,7 +14,7 @@ compacted because it is damaged is left alone until it is deleted or the broker 
 Logs lose old segments only when no compaction runs on them, so retention asks here for its turn:
 for all logs, since the policy of one that is being compacted may have become ``delete``.
 
-Owner: the event loop; what ``take_unwritten`` returns may be written on a disk thread.
+Owner: the event loop; what ``offsets_in`` returns may be written on a disk thread.
 """
 
 from __future__ import annotations
@@ -133,7 +133,6 @@ class CleanerSchedule:
     def __init__(self) -> None:
         self.states = CleaningStates()
         self._offsets: dict[Path, dict[TopicPartition, int]] = {}
-        self._unwritten: set[Path] = set()
         self._uncleanable: set[TopicPartition] = set()
         #: In which log directories somebody works on a log: a copy on its way counts as the log.
         self._workplaces: dict[TopicPartition, list[Path]] = {}
@@ -154,9 +153,7 @@ class CleanerSchedule:
         """Only these are in the directory."""
         offsets = self._offsets[directory]
         kept = {name: offset for name, offset in offsets.items() if name in partitions}
-        if len(kept) < len(offsets):
-            self._offsets[directory] = kept
-            self._unwritten.add(directory)
+        self._offsets[directory] = kept
 
     def close(self, directory: Path) -> None:
         """The directory has failed: nothing is written there any more, and all work there is over.
@@ -164,7 +161,6 @@ class CleanerSchedule:
         Nobody need report the end of it.
         """
         self._offsets.pop(directory, None)
-        self._unwritten.discard(directory)
         for partition in [name for name, at in self._workplaces.items() if directory in at]:
             self._end(partition, directory)
 
@@ -260,31 +256,19 @@ class CleanerSchedule:
         offset = self._offsets.get(source, {}).pop(partition, None)
         if offset is not None:
             self._offsets.setdefault(target, {})[partition] = offset
-            self._unwritten |= {source, target}
 
     def deleted(self, partition: TopicPartition) -> None:
         """All pauses are over too: there is nothing to resume."""
         self.states.delete(partition)
         self._uncleanable.discard(partition)
-        for directory, offsets in self._offsets.items():
-            if offsets.pop(partition, None) is not None:
-                self._unwritten.add(directory)
+        for offsets in self._offsets.values():
+            offsets.pop(partition, None)
 
     # The checkpoint
-
-    def take_unwritten(self) -> dict[Path, dict[TopicPartition, int]]:
-        """What to write to ``CLEANER_OFFSETS`` of each directory where it has changed.
-
-        Not writing it, or losing it, only makes compaction look at the same records again.
-        """
-        taken = {directory: dict(self._offsets[directory]) for directory in self._unwritten}
-        self._unwritten.clear()
-        return taken
 
     def cleaned_to(self, log: CleanableLog, offset: int) -> None:
         directory = log.directory.parent
         self._offsets.setdefault(directory, {})[log.partition] = offset
-        self._unwritten.add(directory)
 
     def _is_free(self, partition: TopicPartition) -> bool:
         return self.states[partition] is IDLE and partition not in self._uncleanable

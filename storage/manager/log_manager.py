@@ -1,6 +1,6 @@
 """All logs of a broker: opened, made, found, deleted, moved, closed.
 
-    directories   the log directories: log_directories.py
+    directories   the log directories: directories.py
     topics        the settings of topics: topic_table.py
     logs          which log is where: registry.py
     upkeep        what is due from time to time: upkeep.py

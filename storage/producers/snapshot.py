@@ -14,8 +14,8 @@ The file is named for the offset up to which the log had been read, and is big-e
       coordinator epoch         int32    -1 if no transaction has ended
       transaction first offset  int64    -1 if no transaction is open
 
-Of the last five batches only the newest is in it, so that after loading only that one is recognised
-when it is sent again.
+Of the last five batches only the newest is in it; the others are learned from the log's batches
+again, so that a retry of any is recognised: recall.py.
 
 A snapshot is written in place.  A crash may leave a part of it, or a file of zeros if it was not
 synced: the checksum tells, and the one before it, and the log from there on, serve instead.  For

@@ -164,10 +164,10 @@ def test_a_broker_hands_over_what_others_can_lead():
 
 def test_a_partition_is_without_leader_when_its_leader_is_not_online():
     picture = context()
-    assert picture.without_leader() == []
+    assert picture.without_leader(picture.leaderships) == []
     picture.forget_broker(2)
     picture.offline_replicas[3] = {U0}
-    assert picture.without_leader() == [T1, U0]
+    assert picture.without_leader(picture.leaderships) == [T1, U0]
     picture.to_delete.add("t")
-    assert picture.without_leader() == [U0]
+    assert picture.without_leader(picture.leaderships) == [U0]
     assert (picture.leader(T0), picture.leader(TopicPartition("x", 0))) == (1, None)

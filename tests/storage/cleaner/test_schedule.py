@@ -270,12 +270,11 @@ class TestCheckpoint:
         assert "cleaner-offset-checkpoint:2" in str(schedule.open(tmp_path))
         assert schedule.checkpoint(log) is None
 
-    def test_what_has_changed_is_to_be_written_once(self, tmp_path, schedule):
+    def test_what_was_compacted_is_to_be_written(self, tmp_path, schedule):
         log = log_of(tmp_path, 2, 1)
         schedule.choose([log], now_ms=NOW_MS)
         schedule.cleaned(log, 2)
-        assert schedule.take_unwritten() == {tmp_path: {log.partition: 2}}
-        assert schedule.take_unwritten() == {}
+        assert schedule.offsets_in(tmp_path) == {log.partition: 2}
 
     def test_truncation_takes_it_back(self, tmp_path, schedule):
         log = log_of(tmp_path, 2, 1)
@@ -290,18 +289,18 @@ class TestCheckpoint:
         log = log_of(tmp_path, 2, 1)
         other = tmp_path / "other"
         schedule.cleaned_to(log, 2)
-        schedule.take_unwritten()
         schedule.moved(log.partition, source=tmp_path, target=other)
-        assert schedule.take_unwritten() == {tmp_path: {}, other: {log.partition: 2}}
+        assert schedule.offsets_in(tmp_path) == {}
+        assert schedule.offsets_in(other) == {log.partition: 2}
 
     def test_a_deleted_log_leaves_it(self, tmp_path, schedule):
         log = log_of(tmp_path, 2, 1)
         schedule.cleaned_to(log, 2)
         schedule.deleted(log.partition)
-        assert schedule.take_unwritten() == {tmp_path: {}}
+        assert schedule.offsets_in(tmp_path) == {}
 
     def test_nothing_is_written_to_a_directory_that_has_failed(self, tmp_path, schedule):
         log = log_of(tmp_path, 2, 1)
         schedule.cleaned_to(log, 2)
         schedule.close(tmp_path)
-        assert schedule.take_unwritten() == {}
+        assert schedule.offsets_in(tmp_path) == {}

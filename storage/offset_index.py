@@ -90,21 +90,6 @@ class OffsetIndex:
         self.entries.reset()
         self._last_noted = -1
 
-    def is_sound(self, *, log_bytes: int) -> bool:
-        """Whether the ends of the file make sense; what is between is checked when it is used."""
-        if not self.entries.has_whole_entries:
-            return False
-        count = self.entries.count
-        if count == 0:
-            return True
-        first, last = self.entry(0), self.entry(count - 1)
-        return (
-            first.offset <= last.offset
-            and last.position < log_bytes
-            # Zeros at the end are room for entries that were never written.
-            and (count == 1 or last.position > 0)
-        )
-
     def _count_up_to(self, offset: int) -> int:
         count = self.entries.count
         # Most reads are at the end of the log, and what was noted last is known.

@@ -91,13 +91,3 @@ class TimeIndex:
         """Forget every entry, whatever state the file is in."""
         self.entries.reset()
         self._largest = None
-
-    def is_sound(self) -> bool:
-        """Whether the ends of the file make sense."""
-        if not self.entries.has_whole_entries:
-            return False
-        count = self.entries.count
-        if count == 0:
-            return True
-        first, last = self.entry(0), self.entry(count - 1)
-        return first.offset <= last.offset and (count == 1 or first.timestamp < last.timestamp)

@@ -30,7 +30,7 @@ Owner: the event loop.
 from __future__ import annotations
 
 import os
-from bisect import bisect_right, insort
+from bisect import insort
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import replace
@@ -88,17 +88,8 @@ class ProducerSnapshots:
         return file_path(self.directory, offset, Content.PRODUCER_SNAPSHOT)
 
     @property
-    def oldest(self) -> int | None:
-        return self.offsets[0] if self.offsets else None
-
-    @property
     def newest(self) -> int | None:
         return self.offsets[-1] if self.offsets else None
-
-    def newest_up_to(self, offset: int) -> int | None:
-        """That of ``offset`` itself, or the last one before it."""
-        count = bisect_right(self.offsets, offset)
-        return self.offsets[count - 1] if count else None
 
     def write(self, offset: int, states: States, *, is_synced: bool) -> Path:
         """Unless synced it is to be synced later, by its path."""
@@ -150,9 +141,6 @@ class ProducerSnapshots:
     def remove(self, offset: int) -> None:
         files.remove(self.path(offset))
         self.offsets.remove(offset)
-
-    def remove_before(self, offset: int) -> None:
-        self._remove_all(known for known in self.offsets if known < offset)
 
     def remove_outside(self, *, start: int, end: int) -> None:
         """Keep those from ``start`` to ``end``, both included.

@@ -70,22 +70,6 @@ def test_the_entry_after_a_position_is_found(index):
     assert index.entry_after(200) is None
 
 
-@pytest.mark.parametrize(
-    ("content", "is_sound"),
-    [
-        (b"", True),
-        (bytes.fromhex("0000000a00000064"), True),
-        (bytes.fromhex("0000000a0000006400"), False),
-        (bytes.fromhex("0000000a00000064 0000000000000000"), False),
-        (bytes.fromhex("0000000a000003e8"), False),
-    ],
-)
-def test_a_file_that_was_not_closed_is_not_sound(index, content, is_sound):
-    index.entries.path.write_bytes(content)
-    reopened = OffsetIndex(index.entries.path, base_offset=BASE, bytes_max=1024)
-    assert reopened.is_sound(log_bytes=1000) is is_sound
-
-
 def test_pages_are_allocated_before_they_are_written(index, tmp_path):
     large = OffsetIndex(tmp_path / "large", base_offset=0, bytes_max=10 * 1024 * 1024)
     for number in range(1, 600):

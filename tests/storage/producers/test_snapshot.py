@@ -206,20 +206,9 @@ class TestFiles:
             (snapshots.directory / name).touch()
         assert self.remaining(snapshots) == [10, 20, 30]
 
-    @pytest.mark.parametrize(
-        ("offset", "found"), [(9, None), (10, 10), (19, 10), (20, 20), (99, 30)]
-    )
-    def test_the_newest_up_to_an_offset(self, snapshots, offset, found):
-        assert snapshots.newest_up_to(offset) == found
-
-    def test_oldest_and_newest(self, snapshots, tmp_path_factory):
-        assert (snapshots.oldest, snapshots.newest) == (10, 30)
-        none = ProducerSnapshots(tmp_path_factory.mktemp("none"))
-        assert (none.oldest, none.newest) == (None, None)
-
-    def test_those_before_an_offset_are_removed(self, snapshots):
-        snapshots.remove_before(20)
-        assert self.remaining(snapshots) == [20, 30]
+    def test_the_newest(self, snapshots, tmp_path_factory):
+        assert snapshots.newest == 30
+        assert ProducerSnapshots(tmp_path_factory.mktemp("none")).newest is None
 
     @pytest.mark.parametrize(
         ("start", "end", "kept"),

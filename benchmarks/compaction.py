@@ -111,6 +111,7 @@ def _filled(directory: Path, codec: Codec, megabytes: int) -> Log:
         log.append_as_leader(batch, leader_epoch=0, now_ms=now_ms)
     log.advance_high_watermark(log.end_offset)
     log.roll(now_ms=now_ms)
+    log.flush(now_ms=now_ms)
     return log
 
 

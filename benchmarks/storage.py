@@ -148,6 +148,8 @@ def _compare_lookup(root: Path, megabytes: int) -> None:
         place = _place(root / f"lookup{segments}-0", segment_bytes=max(segment_bytes, 20_000))
         log = open_log(place, Findings())
         _fill(log, megabytes)
+        log.close(now_ms=NOW_MS)
+        log = open_log(place, Findings())
         offsets = random.Random(1).choices(range(log.end_offset), k=2000)
         best = float("inf")
         for _ in range(ROUNDS):

@@ -9,7 +9,6 @@ A log:
     open_segments.py       which of them are open
     log_segment.py         one .log file and its indexes
     largest_timestamp.py   of a segment, where its time index does not tell it
-    additions.py           what is added to a segment
     log_lookup.py          which offset belongs to a timestamp
     rolling.py             when another segment begins
     retention.py           which segments have outlived their time, size or log start

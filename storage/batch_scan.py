@@ -40,6 +40,9 @@ class BatchPlace(NamedTuple):
     base_offset: int
     last_offset: int
 
+    def holds(self, offset: int) -> bool:
+        return self.base_offset <= offset <= self.last_offset
+
 
 def headers(descriptor: int, *, start: int, end: int) -> Iterator[BatchPlace]:
     """The batches from ``start`` to ``end``, both positions; ends at what cannot be a batch."""

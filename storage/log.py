@@ -31,7 +31,6 @@ from odradek.protocol.records.record import NO_TIMESTAMP
 from odradek.protocol.records.record_set import magic_of
 from odradek.protocol.types import TopicPartition
 from odradek.storage import files
-from odradek.storage.additions import addition_of
 from odradek.storage.admission.errors import UnexpectedAppendOffset
 from odradek.storage.admission.offset_assignment import Admitted, admit, admit_as_follower
 from odradek.storage.admission.rules import append_rules
@@ -178,11 +177,10 @@ class Log:
                 is_duplicate=True,
             )
         self._note_epochs(admitted)
-        segment = self._segment_for(admitted, now_ms)
-        if len(admitted.batches) == 1:
-            segment.append(admitted.buffers, admitted)
-        else:
-            segment.append(admitted.buffers, *map(addition_of, admitted.batches))
+        segment = self.segments.active
+        if must_roll(self, segment, admitted, now_ms):
+            segment = self._rolled_for(admitted, now_ms)
+        segment.append(admitted.buffers, admitted.batches)
         self.end_offset = admitted.last_offset + 1
         self.producers.apply(decision)
         for transaction in decision.completed:
@@ -209,7 +207,7 @@ class Log:
             epoch = batch.partition_leader_epoch
             if epoch == latest:
                 continue
-            if epoch != NO_PARTITION_LEADER_EPOCH:
+            if epoch > NO_PARTITION_LEADER_EPOCH:
                 # An epoch below the latest shows that no batch of the latest was ever appended.
                 self.epochs.assign(epoch, start_offset=batch.base_offset)
             elif magic_of(batch) < MAGIC:
@@ -217,9 +215,7 @@ class Log:
                 self.epochs.clear()
             latest = self.epochs.latest_epoch
 
-    def _segment_for(self, admitted: Admitted, now_ms: int) -> LogSegment:
-        if not must_roll(self, admitted, now_ms=now_ms):
-            return self.segments.active
+    def _rolled_for(self, admitted: Admitted, now_ms: int) -> LogSegment:
         first_offset = admitted.first_offset
         if magic_of(admitted.batches[0]) < MAGIC:
             # An old wrapper tells only its last offset; its first is no further away than this.
@@ -241,9 +237,10 @@ class Log:
         segment = LogSegment(self.directory, base_offset, self.shape)
         segment.create()
         segment.begun_ms = now_ms
-        if active.size_bytes == 0:
+        if active.size_bytes == 0 and active is not self.segments.first:
             # Nothing was ever written to it; two segments must not share its offsets.  But there
-            # must be one after any power cut, since its name tells where the log ends.
+            # must be one after any power cut, since its name tells where the log ends.  The first
+            # stays: its name tells where the log starts.
             files.sync_directory(self.directory)
             self.segments.remove([active])
             active.remove()

@@ -122,6 +122,15 @@ def recover(place: LogPlace, *, progress: Progress = lambda done, total: None) -
     return findings
 
 
+def _check_end(active: LogSegment, end_at_least: int) -> None:
+    end_offset = active.next_offset()
+    if end_offset < end_at_least:
+        # Offsets that readers have seen would be given again.
+        raise CorruptMessage(f"{active}: ends before the recovery point {end_at_least}")
+    if active.size_bytes and end_offset <= active.base_offset:
+        raise CorruptMessage(f"{active}: ends at {end_offset}, before it begins")
+
+
 def _go_on_to(
     segment: LogSegment, producers: ProducerStates, settings: TopicSettings, findings: Findings
 ) -> None:
@@ -129,7 +138,10 @@ def _go_on_to(
     end_offset = producers.end_offset
     if end_offset < segment.base_offset and not settings.is_compacted:
         # A power cut may take the end of a file that was not synced, and leave the next file.
-        findings.note(f"{segment}: the offsets from {end_offset} on, before it, are missing")
+        findings.note(
+            f"{segment}: the offsets from {end_offset} on, before it, are missing, unless they "
+            "were compacted away before the topic's policy changed"
+        )
     # As a roll does: when the segments before it are deleted, their producers stay known.
     producers.advance(segment.base_offset)
     producers.take_snapshot(is_synced=False)
@@ -181,9 +193,8 @@ def _opened(place: LogPlace, findings: Findings, *, end_at_least: int = 0) -> Lo
     producers = ProducerStates(
         place.partition, place.directory, place.producer_settings, snapshots=snapshots
     )
-    if len(segments) and segments.active.next_offset() < end_at_least:
-        # Offsets that readers have seen would be given again.
-        raise CorruptMessage(f"{segments.active}: ends before the recovery point {end_at_least}")
+    if len(segments):
+        _check_end(segments.active, end_at_least)
     start_offset, end_offset = _find_ends(place, segments, epochs, findings)
     epochs.truncate_from_end(end_offset)
     epochs.truncate_from_start(start_offset)

@@ -1,4 +1,4 @@
-"""One .log file and its indexes: a run of a log that is appended to, read, truncated, sealed.
+"""One .log file and its indexes: a run of a log that is appended to, read and sealed.
 
     00000000000000000042.log         batches, back to back; the first may begin after offset 42
                         .index       offset -> position          offset_index.py
@@ -34,7 +34,6 @@ from odradek.protocol.errors import CorruptMessage
 from odradek.protocol.file_region import FileRegion
 from odradek.protocol.records.record_set import AnyBatch
 from odradek.storage import batch_scan, files, open_segments
-from odradek.storage.additions import Addition, addition_of
 from odradek.storage.batch_scan import HEADERS_READ_BYTES, BatchPlace, place_at
 from odradek.storage.largest_timestamp import contradicts, largest_by_scan
 from odradek.storage.offset_index import RELATIVE_OFFSET_MAX, OffsetIndex, OffsetPosition
@@ -132,35 +131,36 @@ class LogSegment:
         self.index.entries.seal()
         self.time_index.entries.seal()
 
-    def append(self, buffers: Sequence[files.Buffer], *additions: Addition) -> None:
-        """Append whole batches whose offsets are already assigned, each an addition."""
+    def append(self, buffers: Sequence[files.Buffer], batches: Sequence[AnyBatch]) -> None:
+        """Append whole batches whose offsets are already assigned; ``buffers`` hold their bytes."""
         position = self.size_bytes
-        assert self.base_offset <= additions[-1].last_offset <= self.offset_max, (self, additions)
+        assert self.base_offset <= batches[-1].last_offset <= self.offset_max, (self, batches)
         self._largest = self._largest or self.largest  # may make the indexes anew, and cut the file
         descriptor = (self._file or self.file).descriptor
         if position == 0:
-            self.first_timestamp = additions[0].max_timestamp
+            self.first_timestamp = batches[0].max_timestamp
             if self.shape.preallocated_bytes:
                 files.system.ftruncate(descriptor, self.shape.preallocated_bytes)
         files.write_at(descriptor, buffers, position)
-        if len(additions) > 1:  # a single one is noted or not; of many, some must not be
-            self.index.entries.reserve(len(additions))
-            self.time_index.entries.reserve(len(additions))
-        for addition in additions:
-            self.note(position, addition)
-            position += addition.size_bytes
+        if len(batches) > 1:  # a single one is noted or not; of many, some must not be
+            self.index.entries.reserve(len(batches))
+            self.time_index.entries.reserve(len(batches))
+        for batch in batches:
+            size_bytes = batch.size_bytes
+            self.note(position, size_bytes, batch.last_offset, batch.max_timestamp)
+            position += size_bytes
         self.size_bytes = position
 
-    def note(self, position: int, addition: Addition) -> None:
-        """Index what is being written, or has been found, at ``position``; positions ascend."""
+    def note(self, position: int, size_bytes: int, last_offset: int, max_timestamp: int) -> None:
+        """Index a batch that is being written, or was found, at ``position``; positions ascend."""
         largest = self._largest or self.largest
-        if addition.max_timestamp > largest.timestamp:
-            largest = TimestampOffset(addition.max_timestamp, addition.offset_of_max_timestamp)
+        if max_timestamp > largest.timestamp:
+            largest = TimestampOffset(max_timestamp, last_offset)
         if self._bytes_since_entry > self.shape.index_interval_bytes:
-            self._add_entries(position, addition.last_offset, largest)
+            self._add_entries(position, last_offset, largest)
             self._bytes_since_entry = 0
         self._largest = largest
-        self._bytes_since_entry += addition.size_bytes
+        self._bytes_since_entry += size_bytes
 
     def _add_entries(self, position: int, last_offset: int, largest: TimestampOffset) -> None:
         entries, time_index = self.index.entries, self.time_index
@@ -174,20 +174,6 @@ class LogSegment:
             time_index.append(largest)
         if entries.count >= entries.capacity or (is_later and time_index.is_full):
             self.is_index_full = True
-
-    def truncate(self, offset: int) -> int:
-        """Remove every batch that holds ``offset`` or a later one; how many bytes went."""
-        place = self.find(offset)
-        self.index.truncate(offset)
-        self.time_index.truncate(offset)
-        self.transaction_index.truncate(offset)
-        removed = 0 if place is None else self.size_bytes - place.position
-        if place is not None:
-            self._cut(place.position)
-        self.is_index_full = self.index.is_full or self.time_index.is_full
-        self._bytes_since_entry = 0
-        self._largest = largest_by_scan(self)
-        return removed
 
     def seal(self) -> None:
         """No more will be appended: the last entry of the time index is the largest timestamp."""
@@ -214,7 +200,7 @@ class LogSegment:
         try:
             first, last = self.base_offset, self.offset_max
             for position, batch in batch_scan.ascending(self.batches(), first=first, last=last):
-                self.note(position, addition_of(batch))
+                self.note(position, batch.size_bytes, batch.last_offset, batch.max_timestamp)
         except CorruptMessage as found:
             damage = found
         self.seal()
@@ -244,12 +230,6 @@ class LogSegment:
         self.index.entries.abandon()
         self.time_index.entries.abandon()
 
-    def _cut(self, position: int) -> None:
-        files.system.ftruncate(self.file.descriptor, position)
-        self.size_bytes = position
-        if position == 0:
-            self.first_timestamp = self.begun_ms = None
-
     # Reading
 
     def find(self, offset: int) -> BatchPlace | None:
@@ -257,7 +237,16 @@ class LogSegment:
 
         CorruptMessage if it cannot be reached.
         """
-        entry = self.index.lookup(offset)
+        entry, later_position = self.index.around(offset)
+        # Where batches are large each has an entry, and the later one leads to the very batch.
+        if later_position - entry.position > 2 * HEADERS_READ_BYTES:
+            descriptor = (self._file or self.file).descriptor
+            place = place_at(descriptor, later_position, self.size_bytes)
+            if place is not None and place.holds(offset):
+                return place
+        return self._find_from(entry, offset)
+
+    def _find_from(self, entry: OffsetPosition, offset: int) -> BatchPlace | None:
         # An index entry leads to the very batch or to one before it, of which the next is found by
         # another small read; the walk below is for batches so small that many are read at once.
         descriptor, end = (self._file or self.file).descriptor, self.size_bytes

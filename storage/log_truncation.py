@@ -34,6 +34,7 @@ from odradek.storage import batch_scan, files
 from odradek.storage.deletion import set_aside_from_the_end
 from odradek.storage.log_segment import LogSegment
 from odradek.storage.open_file import OpenFile
+from odradek.storage.open_segments import undivided
 from odradek.storage.paths import Content
 from odradek.storage.producers.recall import recall
 from odradek.storage.producers.snapshot import ProducerSnapshots
@@ -83,12 +84,26 @@ def plan_truncation(
         return Truncation([], lambda: None)
     if log.segments.first.base_offset > offset:
         dropped = truncate_fully(log, offset)
-        return Truncation(dropped, partial(_sync, log.segments.active.file))
+        return Truncation(dropped, sync_of(log.segments.active))
     active = log.segments.holding(offset)
     assert active is not None, (log, offset)
     # First of all, as it reads, and so may fail.
     position, end_offset = _find_cut(active, offset, notice)
-    dropped = [segment for segment in log.segments if segment.base_offset > offset]
+    with undivided():
+        return _cut(log, active, position, end_offset, now_ms=now_ms, notice=notice)
+
+
+def _cut(
+    log: Log,
+    active: LogSegment,
+    position: int,
+    end_offset: int,
+    *,
+    now_ms: int,
+    notice: Callable[[str], None],
+) -> Truncation:
+    file = active.file
+    dropped = [each for each in log.segments if each.base_offset > active.base_offset]
     log.segments.remove(dropped)
     # Even if no batch of it goes: indexes may name offsets whose batches compaction has removed.
     shortened = _shortened(active, size_bytes=position, end_offset=end_offset)
@@ -98,7 +113,7 @@ def plan_truncation(
     for damage in _go_back(log.producers, log.segments, end=end_offset, now_ms=now_ms):
         notice(str(damage))
     log.producers.on_high_watermark(log.high_watermark)
-    step = partial(_cut_files, dropped, shortened.file, position, shortened.transaction_index)
+    step = partial(_cut_files, dropped, file, position, shortened.transaction_index)
     return Truncation(dropped, step)
 
 
@@ -156,13 +171,14 @@ def _cut_files(
     set_aside_from_the_end(dropped, ProducerSnapshots(directory, ()))
     if os.fstat(file.descriptor).st_size > size_bytes:
         files.system.ftruncate(file.descriptor, size_bytes)
-    _sync(file)
+    files.sync(file.descriptor)
     aborted.cut()
     files.sync_directory(directory)
 
 
-def _sync(file: OpenFile) -> None:
-    files.sync(file.descriptor)
+def sync_of(segment: LogSegment) -> Callable[[], None]:
+    """What syncs the batches of a segment that has just been made."""
+    return partial(files.sync_path, segment.path(Content.BATCHES))
 
 
 def _go_back(

@@ -86,11 +86,11 @@ class MappedEntries:
         while self._room < wanted:
             self._make_room()
 
-    def append(self, *entry: int) -> None:
+    def append(self, first: int, second: int) -> None:
         count = self.count
         if count >= self._room:
             self._make_room()
-        self._pack_into(self._map, count * self.entry_bytes, *entry)  # type: ignore[arg-type]
+        self._pack_into(self._map, count * self.entry_bytes, first, second)  # type: ignore[arg-type]
         self.count = count + 1
 
     def truncate(self, count: int) -> None:

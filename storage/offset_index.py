@@ -59,6 +59,13 @@ class OffsetIndex:
         count = self._count_up_to(offset)
         return self.entry(count - 1) if count else OffsetPosition(self.base_offset, 0)
 
+    def around(self, offset: int) -> tuple[OffsetPosition, int]:
+        """As ``lookup``, and the position of the entry after it, or the same if there is none."""
+        count = self._count_up_to(offset)
+        entries = self.entries
+        entry = self.entry(count - 1) if count else OffsetPosition(self.base_offset, 0)
+        return entry, entries[count][1] if count < entries.count else entry.position
+
     @property
     def last(self) -> OffsetPosition:
         """The last entry, or the start of the segment if there is none."""

@@ -4,6 +4,8 @@ A region of a segment may be on its way to a slow client when the segment is del
 want of descriptors.  The region refers to the open file, and so does the segment; when the last of
 them is gone, the descriptor is closed.  No counting, and no way to forget giving a file back.
 
+Want of descriptors is NotOpened here: whoever opens a file so has changed nothing before that.
+
 The number itself does so: a walk over the file that was handed its ``descriptor`` and nothing else
 cannot find another file under it.
 
@@ -15,6 +17,7 @@ from __future__ import annotations
 import os
 
 from odradek.storage import files
+from odradek.storage.open_segments import looking
 
 
 class Descriptor(int):
@@ -33,12 +36,13 @@ class OpenFile:
 
     def __init__(self, path: files.FilePath, *, writable: bool, is_there: bool = False) -> None:
         """What is written to is made if it is missing, unless it should have been there."""
-        if not writable:
-            opened = files.open_for_reading(path)
-        elif is_there:
-            opened = files.system.open(path, os.O_RDWR | os.O_CLOEXEC)
-        else:
-            opened = files.open_for_writing(path)
+        with looking():
+            if not writable:
+                opened = files.open_for_reading(path)
+            elif is_there:
+                opened = files.system.open(path, os.O_RDWR | os.O_CLOEXEC)
+            else:
+                opened = files.open_for_writing(path)
         self.descriptor = Descriptor(opened)
 
     def fileno(self) -> int:

@@ -30,29 +30,29 @@ if TYPE_CHECKING:
     from odradek.storage.log import Log
 
 
-def must_roll(log: Log, admitted: Admitted, *, now_ms: int) -> bool:
-    """Before ``admitted`` can be appended."""
-    active, rules = log.segments.active, log.rules
+def must_roll(log: Log, active: LogSegment, admitted: Admitted, now_ms: int) -> bool:
+    """Before ``admitted`` can be appended to the active segment."""
+    rules, size_bytes = log.rules, active.size_bytes
     if (
-        active.size_bytes + admitted.size_bytes > rules.segment_bytes
+        size_bytes + admitted.size_bytes > rules.segment_bytes
         or admitted.last_offset > active.offset_max
         or active.is_index_full
     ):
         return True
-    if active.size_bytes == 0:
+    if size_bytes == 0:
         return False
-    limit_ms, jitter_ms = rules.segment_ms, log.settings.segment_jitter_ms
+    limit_ms, jitter_ms = rules.segment_ms, rules.segment_jitter_ms
     if jitter_ms:
         limit_ms -= _jitter_ms(log, active, min(jitter_ms, limit_ms))
-    return _age_ms(active, admitted.max_timestamp, now_ms) > limit_ms
-
-
-def _age_ms(segment: LogSegment, timestamp: int, now_ms: int) -> int:
-    first = segment.first_timestamp
+    first = active.first_timestamp
     if first is None:
-        first = first_timestamp(segment)
+        first = first_timestamp(active)
     if first > NO_TIMESTAMP:
-        return timestamp - first
+        return admitted.max_timestamp - first > limit_ms
+    return _age_by_clock_ms(active, now_ms) > limit_ms
+
+
+def _age_by_clock_ms(segment: LogSegment, now_ms: int) -> int:
     if segment.begun_ms is None:
         segment.begun_ms = now_ms
     return now_ms - segment.begun_ms

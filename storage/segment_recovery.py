@@ -14,7 +14,6 @@ from odradek.protocol.errors import CorruptMessage
 from odradek.protocol.records.batch import RecordBatch
 from odradek.protocol.records.record_set import AnyBatch
 from odradek.storage import files
-from odradek.storage.additions import Appended
 from odradek.storage.leader_epochs import LeaderEpochs
 from odradek.storage.log_segment import LogSegment
 from odradek.storage.paths import Content
@@ -74,7 +73,7 @@ class SegmentRecovery:
             learn(batch, self._producers, segment.transaction_index)
         learn_epoch(batch, self._epochs)
         size_bytes = batch.size_bytes
-        segment.note(position, Appended(size_bytes, last_offset, batch.max_timestamp, last_offset))
+        segment.note(position, size_bytes, last_offset, batch.max_timestamp)
         self.next_offset = last_offset + 1
         self.valid_bytes = position + size_bytes
 

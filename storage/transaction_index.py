@@ -12,6 +12,10 @@ A fetch at read_committed is told of every aborted transaction that overlaps wha
 last stable offset tells how far to look: an entry whose last stable offset lies at or beyond the
 end of the range is followed by none that could still reach into it.
 
+So it lies no further than after the marker, even if batches are taken over in one set with others
+that begin later.  (Kafka's followers write where the first of another producer begins, and a search
+that ends there misses one of the same producer before it.  Such a file is made anew.)
+
 The file is made with its first entry, so most segments have none.  Its entries are read once.
 
 Owner: the event loop; ``flush`` and ``cut`` may run on a disk thread.
@@ -25,6 +29,7 @@ from struct import Struct
 from typing import NamedTuple
 
 from odradek.storage import files
+from odradek.storage.open_segments import looking
 
 ENTRY = Struct(">hqqqq")
 VERSION = 0
@@ -52,7 +57,7 @@ class TransactionIndex:
         self._entries: list[AbortedTransaction] | None = None if path.exists() else []
 
     def append(self, aborted: AbortedTransaction) -> None:
-        entries = self.entries
+        entries = self._loaded()
         assert not entries or aborted.last_offset > entries[-1].last_offset, (self.path, aborted)
         descriptor = files.open_for_writing(self.path)
         try:
@@ -63,6 +68,12 @@ class TransactionIndex:
 
     @property
     def entries(self) -> list[AbortedTransaction]:
+        if self._entries is None:
+            with looking():
+                return self._loaded()
+        return self._entries
+
+    def _loaded(self) -> list[AbortedTransaction]:
         if self._entries is None:
             self._entries = list(_read(self.path))
         return self._entries

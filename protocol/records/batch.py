@@ -182,6 +182,7 @@ class RecordBatch:
         return self.checksum == self._computed_checksum()
 
     def check_crc(self) -> None:
+        """Raises CorruptMessage if the checksum is not that of the bytes."""
         computed = self._computed_checksum()
         if self.checksum != computed:
             raise CorruptMessage(f"checksum {self.checksum:08x}, but the bytes have {computed:08x}")

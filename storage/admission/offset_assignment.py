@@ -34,7 +34,6 @@ class Admitted:
     first_offset: int  # of an old wrapper, which does not tell its first, the last
     last_offset: int
     max_timestamp: int
-    offset_of_max_timestamp: int  # the last one of the batch that has it; -1 without timestamp
     append_time_ms: int = NO_TIMESTAMP  # unless the broker's clock counts
     converted_count: int = 0  # of the records that had to be rewritten
 
@@ -54,7 +53,6 @@ def admit(
         return _nothing()
     batch.number(next_offset, leader_epoch)
     last_offset = next_offset + batch.last_offset_delta
-    max_timestamp = batch.max_timestamp
     size_bytes = batch.size_bytes
     is_all = batch.buffer is records and size_bytes == len(records)
     return Admitted(  # by position, which takes half as long as by keyword
@@ -63,8 +61,7 @@ def admit(
         size_bytes,
         next_offset,
         last_offset,
-        max_timestamp,
-        last_offset if max_timestamp > NO_TIMESTAMP else NO_OFFSET,
+        batch.max_timestamp,
         now_ms if rules.is_append_time else NO_TIMESTAMP,
         0 if batch.buffer is records else batch.count,
     )
@@ -73,7 +70,7 @@ def admit(
 def admit_as_follower(records: memoryview | bytearray, *, next_offset: int) -> Admitted:
     """As a follower whose log ends at ``next_offset``; what the leader took is taken."""
     batches: list[AnyBatch] = []
-    last_offset, max_timestamp, offset_of_max_timestamp = NO_OFFSET, NO_TIMESTAMP, NO_OFFSET
+    last_offset, max_timestamp = NO_OFFSET, NO_TIMESTAMP
     whole_batches = batches_of_any_magic(records)
     for batch in whole_batches:
         if _known_first_offset(batch) <= last_offset or batch.last_offset <= last_offset:
@@ -81,8 +78,7 @@ def admit_as_follower(records: memoryview | bytearray, *, next_offset: int) -> A
         batch.check_crc()
         batches.append(batch)
         last_offset = batch.last_offset
-        if batch.max_timestamp > max_timestamp:
-            max_timestamp, offset_of_max_timestamp = batch.max_timestamp, last_offset
+        max_timestamp = max(max_timestamp, batch.max_timestamp)
     if not batches:
         return _nothing()
     first_offset = _known_first_offset(batches[0])
@@ -98,7 +94,6 @@ def admit_as_follower(records: memoryview | bytearray, *, next_offset: int) -> A
         first_offset=first_offset,
         last_offset=last_offset,
         max_timestamp=max_timestamp,
-        offset_of_max_timestamp=offset_of_max_timestamp,
     )
 
 
@@ -115,5 +110,4 @@ def _nothing() -> Admitted:
         first_offset=NO_OFFSET,
         last_offset=NO_OFFSET,
         max_timestamp=NO_TIMESTAMP,
-        offset_of_max_timestamp=NO_OFFSET,
     )

@@ -19,6 +19,7 @@ class AppendRules:
     max_message_bytes: int
     segment_bytes: int
     segment_ms: int
+    segment_jitter_ms: int
     is_compacted: bool
     codec: Codec | None  # None: whatever the producer chose
     level: int | None  # None: the codec's default
@@ -51,6 +52,7 @@ def append_rules(settings: TopicSettings) -> AppendRules:
         max_message_bytes=settings.max_message_bytes,
         segment_bytes=settings.segment_bytes,
         segment_ms=settings.max_segment_ms,
+        segment_jitter_ms=settings.segment_jitter_ms,
         is_compacted=settings.is_compacted,
         codec=codec,
         level=None if codec is None else levels.get(codec),

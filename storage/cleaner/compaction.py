@@ -70,7 +70,6 @@ class Cleaning:
         self._pace = Pace() if pace is None else pace
         self._pace.keep_to(task.limits.bytes_per_second)
         self._statistics = CleaningStatistics()
-        self._next_horizon_ms: int | None = None
         # One half to read into, the other to write from.
         self._buffer_bytes = max(_BUFFER_BYTES_MIN, task.limits.io_buffer_bytes // 2)
         self._offsets = OffsetMap(
@@ -83,9 +82,7 @@ class Cleaning:
 
     def plan(self, replacements: tuple[Replacement, ...]) -> CleaningPlan:
         """What has been done, once all ``replacements`` have been made."""
-        return CleaningPlan(
-            replacements, self._offsets.end_offset, self._statistics, self._next_horizon_ms
-        )
+        return CleaningPlan(replacements, self._offsets.end_offset, self._statistics)
 
     def replacements(self) -> Iterator[Replacement]:
         """The new segments, in the order in which they must be put in place.
@@ -108,7 +105,6 @@ class Cleaning:
             yield from self._cleaned(group, retention, old_since_ns=old_since_ns)
         statistics.records_read = retention.read_count
         statistics.keyless_records = retention.keyless_count
-        self._next_horizon_ms = retention.next_horizon_ms
 
     # The map
 

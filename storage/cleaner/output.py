@@ -13,7 +13,6 @@ from pathlib import Path
 
 from odradek.protocol.errors import CorruptMessage, RecordListTooLarge
 from odradek.storage import files
-from odradek.storage.additions import Appended
 from odradek.storage.cleaner.retention import Kept
 from odradek.storage.log_segment import (
     SEGMENT_BYTES_MAX,
@@ -54,7 +53,7 @@ class CleanedSegment:
         position, size = self.size_bytes, len(buffer)
         if position + size > SEGMENT_BYTES_MAX:
             raise RecordListTooLarge(f"{self._segment}: compaction has made it too large")
-        self._segment.note(position, Appended(size, last_offset, max_timestamp, last_offset))
+        self._segment.note(position, size, last_offset, max_timestamp)
         self._pending.append(buffer)
         self._pending_bytes += size
         self.next_offset = last_offset + 1

@@ -84,7 +84,6 @@ class Retention:
         #: For the index of the segment that the batch just judged goes to.
         self.aborted: AbortedTransaction | None = None
         self.keeps_old_tombstones = True  # of magic 0 and 1
-        self.next_horizon_ms: int | None = None
         self.keyless_count = 0
         self.read_count = 0
 
@@ -109,7 +108,6 @@ class Retention:
             return _whole(batch)
         if batch.count == 0 or (horizon_ms is not None and horizon_ms <= self._rules.now_ms):
             return self._without_records(batch)
-        self._note_horizon(horizon_ms)
         if horizon_ms is not None:
             return _whole(batch)
         records = walk(batch)
@@ -124,8 +122,6 @@ class Retention:
         if not kept:
             return self._without_records(batch)
         has_tombstone = not records.tombstones.isdisjoint(kept)
-        if has_tombstone:
-            self._note_horizon(horizon_ms)
         has_new_horizon = has_tombstone and horizon_ms is None
         if len(kept) == batch.count and not has_new_horizon:
             return _whole(batch)
@@ -178,13 +174,6 @@ class Retention:
         return Kept(
             buffer, batch.last_offset, max_timestamp, record_count=len(slots), is_whole=False
         )
-
-    def _note_horizon(self, horizon_ms: int | None) -> None:
-        """A tombstone or a marker waits for it; None is one that is set now."""
-        if horizon_ms is None:
-            horizon_ms = self._rules.new_horizon_ms
-        if self.next_horizon_ms is None or horizon_ms < self.next_horizon_ms:
-            self.next_horizon_ms = horizon_ms
 
     def _without_records(self, batch: RecordBatch) -> Kept | None:
         if batch.next_offset == self._rules.end_offset or self._is_last_of_producer(batch):

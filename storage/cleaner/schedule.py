@@ -217,6 +217,10 @@ class CleanerSchedule:
         self._uncleanable.add(log.partition)
         self._end(log.partition, log.directory.parent)
 
+    def is_at_work_on(self, log: CleanableLog) -> bool:
+        """Whether it is being compacted, or old segments of it are being deleted."""
+        return log.directory.parent in self._workplaces.get(log.partition, ())
+
     # Retention
 
     def begin_retention(self, logs: Iterable[AnyLog]) -> list[AnyLog]:

@@ -122,7 +122,6 @@ class CleaningPlan:
     replacements: tuple[Replacement, ...]
     end_offset: int  # compacted up to here: the next first dirty offset
     statistics: CleaningStatistics
-    next_horizon_ms: int | None  # when the first tombstone or marker may go; None if none waits
 
 
 def cleaning_task(

@@ -42,6 +42,7 @@ class CheckpointWork:
 
         def begin() -> Step:
             logs = self._logs.in_directory(directory)
+            contents.clear()
             contents.update(checkpoints.changes(logs, self._cleaner.offsets_in(directory.path)))
             return run
 
@@ -53,6 +54,8 @@ class CheckpointWork:
         def written(is_done: bool) -> None:
             if is_done:
                 checkpoints.written(contents)
+            else:
+                checkpoints.broken_off(contents)
             if ended is not None:
                 ended(is_done)
 

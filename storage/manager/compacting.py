@@ -13,10 +13,14 @@ not on its way into the log is given up.  What comes out of the ``with`` has bee
     nothing             the log is compacted, or is dirty as before if it was to stop
     CorruptMessage      it is damaged, and left alone from now on
     OSError             its directory goes offline; LogDirectoryOffline comes out
+    OutOfDescriptors    also of the worker: it is dirty as before
     anything else       such as CleaningStopped: it is dirty as before
 
-A segment that is on its way into the log must get there.  If that is broken off, by a bug, the log
-stays as one that is being compacted, until a restart finishes it.
+A segment that is on its way into the log must get there.  If that is broken off for want of
+descriptors, the log is in doubt, and mending finishes it; if by a bug, it stays as one that is
+being compacted, until a restart does.
+
+A log that is not to be compacted any more, by its settings, keeps what it has: ``is_stopping``.
 
 Owner: the event loop.
 """
@@ -38,6 +42,7 @@ from odradek.storage.cleaner.task import CleaningPlan, CleaningTask, Replacement
 from odradek.storage.log_segment import LogSegment
 from odradek.storage.manager.disk_work import DiskWork, Step
 from odradek.storage.manager.hosted_log import HostedLog
+from odradek.storage.open_segments import OutOfDescriptors, is_for_want_of_descriptors
 
 
 class RemoveLater(Protocol):
@@ -71,9 +76,10 @@ class Compaction:
 
     @property
     def is_stopping(self) -> bool:
-        """Whether somebody waits for its end, or its directory has failed."""
-        is_online = self._hosted.directory.is_online
-        return not is_online or self._schedule.states[self.partition] is STOPPING
+        """Whether somebody waits for its end, its log is out of use, or must not be compacted."""
+        hosted = self._hosted
+        is_wanted = hosted.is_usable and hosted.log.settings.is_compacted
+        return not is_wanted or self._schedule.states[self.partition] is STOPPING
 
     def put_in_place(self, plan: CleaningPlan, *, now_ms: int) -> Iterator[DiskWork]:
         """To be carried out one by one: the next is made when the last is done."""
@@ -105,6 +111,7 @@ class Compaction:
     def __enter__(self) -> None:
         if not self._hosted.directory.is_online:
             raise self._hosted.directory.offline()
+        self._hosted.directory.begin_use()
 
     def __exit__(
         self,
@@ -113,11 +120,19 @@ class Compaction:
         trace: TracebackType | None,
     ) -> None:
         directory, log = self._hosted.directory, self._hosted.log
+        directory.end_use()
+        is_refused = isinstance(failure, OutOfDescriptors)
         if isinstance(failure, OSError):
-            raise directory.fail(failure, f"compacting {self.partition}") from failure
-        if self._is_done or self._is_swapping or not directory.is_online:
+            is_refused = is_for_want_of_descriptors(failure)
+            if not is_refused:
+                raise directory.fail(failure, f"compacting {self.partition}") from failure
+        if self._is_done or not directory.is_online or (self._is_swapping and not is_refused):
             return
+        if self._is_swapping:
+            self._hosted.is_in_doubt = True
         if isinstance(failure, CorruptMessage):
             self._schedule.failed(log)
         else:
             self._schedule.stopped(log)
+        if isinstance(failure, OSError):
+            raise OutOfDescriptors(f"compacting {self.partition}: {failure}") from failure

@@ -5,24 +5,28 @@ whole directory offline, as in Kafka: a disk that has failed once is not to be b
 a failed sync must not be retried.  Offline is for good: whatever is tried from then on is refused
 with KAFKA_STORAGE_ERROR and touches no file, until a restart.  Other directories go on.
 
-That the process, or the system, has run out of descriptors says nothing about a disk.  What can be
-tried again then, as nothing was changed yet, is KAFKA_STORAGE_ERROR too (OutOfDescriptors), and the
-directory stays online.  A log that is being changed may be left half changed by it, as by any other
-failure, and takes the directory offline.
+That the process, or the system, has run out of descriptors says nothing about a disk.  What was to
+be done is refused with KAFKA_STORAGE_ERROR too (OutOfDescriptors) and can be tried again, and the
+directory stays online.  A log that was being changed then is in doubt: see mending.py.
 
     open            make the directory, lock it, read whose it is
     read_marker     was the last shutdown clean?
     remove_marker   before the first log is opened: from then on it is not true
     release         give the lock back
 
-Invariant: nothing of an offline directory is written any more.
+What was under way when the directory failed may still be writing, on a disk thread or in a worker
+(``in_use``).  Only when that is over is the lock given back, so that the disk can be unmounted, or
+used by another broker.
+
+Invariant: in an offline directory nothing is begun any more.
 Owner: the event loop.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from types import TracebackType
@@ -67,6 +71,7 @@ class LogDirectory:
         self.is_busy = False
         self._on_failure = on_failure
         self._lock: DirectoryLock | None = None
+        self._uses = 0
 
     @property
     def is_online(self) -> bool:
@@ -80,9 +85,29 @@ class LogDirectory:
         """Go offline, unless it is already; what to raise."""
         if self.failure is None:
             self.failure = LogDirectoryOffline(self.path, f"{what} failed: {failure}")
-            self.release()
+            self._release_if_unused()
             self._on_failure(self)
         return self.offline()
+
+    def begin_use(self) -> None:
+        """Something may be writing from now on until ``end_use``."""
+        self._uses += 1
+
+    def end_use(self) -> None:
+        self._uses -= 1
+        self._release_if_unused()
+
+    @contextmanager
+    def in_use(self) -> Iterator[None]:
+        self.begin_use()
+        try:
+            yield
+        finally:
+            self.end_use()
+
+    def _release_if_unused(self) -> None:
+        if self.failure is not None and not self._uses:
+            self.release()
 
     def offline(self) -> LogDirectoryOffline:
         """A new exception every time, since each collects the path it was raised on."""

@@ -40,6 +40,8 @@ class DirectoryCheckpoints:
         self.directory = directory
         self._kept: set[TopicPartition] = set()
         self._in_files: Contents = {}
+        #: Which may say something else by now than when they were last written.
+        self._broken_off: set[OffsetCheckpoint] = set()
 
     def read(self, notice: Callable[[str], None]) -> None:
         """What the files say; ``notice`` is told of damage."""
@@ -71,15 +73,21 @@ class DirectoryCheckpoints:
         wanted = {checkpoint: self._kept_lines(checkpoint) for checkpoint in CHECKPOINTS}
         for hosted in logs:
             log = hosted.log
+            is_in_doubt = hosted.is_in_doubt
             wanted[HIGH_WATERMARKS][log.partition] = log.high_watermark
-            wanted[RECOVERY_POINTS][log.partition] = log.recovery_point
-            if hosted.is_shedding or log.start_offset > log.segments.first.base_offset:
+            # What is in doubt may have been cut, and written anew since it was last synced.
+            wanted[RECOVERY_POINTS][log.partition] = 0 if is_in_doubt else log.recovery_point
+            if (
+                is_in_doubt
+                or hosted.is_shedding
+                or log.start_offset > log.segments.first.base_offset
+            ):
                 wanted[LOG_START_OFFSETS][log.partition] = log.start_offset
         wanted[CLEANER_OFFSETS] = {**self._kept_lines(CLEANER_OFFSETS), **cleaner_offsets}
         return {
             checkpoint: offsets
             for checkpoint, offsets in wanted.items()
-            if offsets != self._in_files.get(checkpoint)
+            if offsets != self._in_files.get(checkpoint) or checkpoint in self._broken_off
         }
 
     def write(self, contents: Contents) -> None:
@@ -90,6 +98,11 @@ class DirectoryCheckpoints:
     def written(self, contents: Contents) -> None:
         """``contents`` are in the files."""
         self._in_files.update(contents)
+        self._broken_off -= contents.keys()
+
+    def broken_off(self, contents: Contents) -> None:
+        """Any of ``contents`` may be in the files, or not."""
+        self._broken_off |= contents.keys()
 
     def _kept_lines(self, checkpoint: OffsetCheckpoint) -> dict[TopicPartition, int]:
         in_file = self._in_files.get(checkpoint, {})

@@ -14,6 +14,9 @@ Work that changes a directory's names or checkpoints is ``exclusive``: no two of
 directory may be between ``with`` and its end at once.  All else may run side by side.  What was
 handed out has to be carried out, each once, in any order.
 
+If there is no descriptor left to open what it needs, it is broken off with OutOfDescriptors, and
+whoever handed it out hands it out again when asked again, or mends the log that it was for.
+
 Work may become pointless while it waits or runs, since the log it was for has been deleted or has
 moved: then its failing means nothing.
 
@@ -25,7 +28,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from types import TracebackType
 
+from odradek.protocol.errors import KafkaStorageError
 from odradek.storage.manager.directory import LogDirectory
+from odradek.storage.open_segments import OutOfDescriptors, is_for_want_of_descriptors
 
 Step = Callable[[], None]
 
@@ -64,7 +69,8 @@ class DiskWork:
     ) -> None:
         """``begin`` returns what is to be run; ``ended`` is told whether it was done.
 
-        It was not if it was pointless, which is asked before the one and before the other.
+        It was not if it was broken off, at a point that is not known, or if it was pointless, which
+        is asked before the one and before the other.
         """
         self.directory = directory
         self.what = what
@@ -95,8 +101,12 @@ class DiskWork:
         try:
             self._step = self._begin()
         except OSError as failure:
-            raise directory.fail(failure, self.what) from failure
+            raise self._failed(failure) from failure
+        except OutOfDescriptors:
+            self._ended(False)
+            raise
         directory.is_busy = directory.is_busy or self.is_exclusive
+        directory.begin_use()
 
     def __exit__(
         self,
@@ -109,11 +119,20 @@ class DiskWork:
         assert not self.is_running, f"{self} was left before it had been run"
         if self.is_exclusive:
             self.directory.is_busy = False
+        if step is not _nothing:
+            self.directory.end_use()
         is_pointless = step is _nothing or self._is_pointless()
         if isinstance(failure, OSError) and not is_pointless:
-            raise self.directory.fail(failure, self.what) from failure
+            raise self._failed(failure) from failure
         self._ended(failure is None and not is_pointless)
         return isinstance(failure, OSError)
+
+    def _failed(self, failure: OSError) -> KafkaStorageError:
+        """What to raise."""
+        if not is_for_want_of_descriptors(failure):
+            return self.directory.fail(failure, self.what)
+        self._ended(False)
+        return OutOfDescriptors(f"{self.what} failed: {failure}")
 
     def __repr__(self) -> str:
         return f"DiskWork({self.directory.path}, {self.what})"

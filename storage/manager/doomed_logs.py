@@ -34,6 +34,7 @@ class DoomedLogs:
         self._removals = removals
         self._logs: dict[LogDirectory, list[HostedLog]] = {}
         self._kept: set[HostedLog] = set()
+        self._new_paths: dict[HostedLog, Path] = {}
 
     def doom(self, hosted: HostedLog, *, keep: bool = False) -> None:
         """``keep`` its name until ``unkeep``, while nothing else could be found by it."""
@@ -63,20 +64,15 @@ class DoomedLogs:
         return works
 
     def _work(self, directory: LogDirectory, logs: Sequence[HostedLog], *, due_ms: int) -> DiskWork:
-        names = {
-            hosted.log.directory: hosted.log.directory.with_name(
-                str(new_directory_name(hosted.partition, Purpose.DELETE))
-            )
-            for hosted in logs
-        }
+        names = {hosted.log.directory: self._new_path(hosted) for hosted in logs}
 
         def ended(is_done: bool) -> None:
+            self._kept -= set(logs)
             if not is_done:
-                # Broken off, at a point that is not known: the next start sees to it.
                 return
             for hosted in logs:
                 self._logs[directory].remove(hosted)
-                self._kept.discard(hosted)
+                del self._new_paths[hosted]
             for path in names.values():
                 self._removals.add_log(directory, path, due_ms)
 
@@ -87,8 +83,15 @@ class DoomedLogs:
             ended=ended,
         )
 
+    def _new_path(self, hosted: HostedLog) -> Path:
+        """The same whenever it is asked for: work that was broken off is handed out again."""
+        name = str(new_directory_name(hosted.partition, Purpose.DELETE))
+        return self._new_paths.setdefault(hosted, hosted.log.directory.with_name(name))
+
 
 def _rename(names: Mapping[Path, Path], directory: Path) -> None:
+    """Those that do not have their new names yet."""
     for before, after in names.items():
-        files.rename(before, after)
+        if not after.exists():
+            files.rename(before, after)
     files.sync_directory(directory)

@@ -7,9 +7,9 @@ Inside, an OSError takes the directory offline and comes out as KAFKA_STORAGE_ER
 directory is offline already, or that has been deleted, nothing is let in.  (The ``with`` takes 0.2
 us; only what touches the log's disk belongs inside.)
 
-If too many files are open to open another, a read or a flush is OutOfDescriptors: it may be tried
-again, and the directory stays online.  What changes the log is not told apart from a failed disk,
-since it may have been half done.
+If too many files are open to open another, it is OutOfDescriptors: it may be tried again, and the
+directory stays online.  A change that was broken off so leaves the log in doubt, out of use until
+it has been opened again as after a crash: see mending.py.
 
 A new log's name may be undone by a power cut until its directory is synced.  That is left to its
 first flush: before it, no record has been promised to survive one.
@@ -30,7 +30,7 @@ from odradek.storage.flush_plan import FlushPlan
 from odradek.storage.log import Log
 from odradek.storage.manager.directory import LogDirectory
 from odradek.storage.manager.disk_work import DiskWork, Step
-from odradek.storage.open_segments import OutOfDescriptors, retriable
+from odradek.storage.open_segments import NotOpened, OutOfDescriptors, is_for_want_of_descriptors
 from odradek.storage.paths import Stage
 
 
@@ -39,9 +39,11 @@ class HostedLog:
 
     __slots__ = (
         "directory",
+        "is_being_cut",
         "is_deleted",
         "is_flushing",
         "is_future",
+        "is_in_doubt",
         "is_marked",
         "is_mended",
         "is_name_synced",
@@ -70,6 +72,10 @@ class HostedLog:
         #: Whether a restart would give way to another log of the same name: see moving.py.
         self.is_marked = False
         self.is_deleted = False
+        #: A change was broken off, for want of descriptors: files and memory may not agree.
+        self.is_in_doubt = False
+        #: Whether its files are longer than it is: a truncation has to be carried out.
+        self.is_being_cut = False
         #: Whether segments before its start are out of the log and still have their names.
         self.is_shedding = False
 
@@ -79,13 +85,15 @@ class HostedLog:
 
     @property
     def is_usable(self) -> bool:
-        return self.directory.failure is None and not self.is_deleted
+        return not (self.directory.failure is not None or self.is_deleted or self.is_in_doubt)
 
     def __enter__(self) -> Log:
         if self.directory.failure is not None:
             raise self.directory.offline()
         if self.is_deleted:
             raise UnknownTopicOrPartition(f"{self.log.directory} has been deleted")
+        if self.is_in_doubt:
+            raise OutOfDescriptors(f"{self.partition} has to be opened again")
         return self.log
 
     def __exit__(
@@ -95,6 +103,9 @@ class HostedLog:
         trace: TracebackType | None,
     ) -> None:
         if kind is not None and isinstance(failure, OSError):
+            if is_for_want_of_descriptors(failure):
+                self.is_in_doubt |= not isinstance(failure, NotOpened)
+                raise OutOfDescriptors(f"using {self.partition} failed: {failure}") from failure
             raise self.directory.fail(failure, f"using {self.partition}") from failure
 
     @property
@@ -112,16 +123,13 @@ class HostedLog:
 
         def begin() -> Step:
             nonlocal plan, is_new
+            if self.is_in_doubt:
+                raise OutOfDescriptors(f"{self.partition} has to be opened again")
             # It may have been truncated since.
             end = self.log.end_offset
-            try:
-                with retriable():
-                    plan = self.log.plan_flush(up_to=end if up_to is None else min(up_to, end))
-            except OutOfDescriptors:
-                self.is_flushing = False
-                raise
+            plan = self.log.plan_flush(up_to=end if up_to is None else min(up_to, end))
             is_new = not self.is_name_synced
-            return partial(_sync_new, plan) if is_new else partial(_sync, plan)
+            return partial(_sync_new, plan) if is_new else plan.run
 
         def is_pointless() -> bool:
             has_moved = plan is not None and plan.directory != self.log.directory
@@ -129,7 +137,7 @@ class HostedLog:
 
         def ended(is_done: bool) -> None:
             self.is_flushing = False
-            if is_done and plan is not None:
+            if is_done and plan is not None and not self.is_in_doubt:
                 self.is_name_synced |= is_new
                 before = self.log.recovery_point
                 self.log.flushed(plan, now_ms=now_ms)
@@ -157,16 +165,9 @@ class HostedLog:
         return f"HostedLog({self.log}, {self.directory})"
 
 
-def _sync(plan: FlushPlan) -> None:
-    """A sync that could not be begun may be tried again; one that has failed must not be."""
-    with retriable():
-        plan.run()
-
-
 def _sync_new(plan: FlushPlan) -> None:
-    with retriable():
-        sync_names(plan.directory)
-        plan.run()
+    sync_names(plan.directory)
+    plan.run()
 
 
 def sync_names(log_directory: Path) -> None:

@@ -6,9 +6,9 @@
     open      everything, one after the other
 
 A directory that fails on the way goes offline alone, and so does one whose recovery kills its
-worker.  A log that can be read but makes no sense is refused alone, and left as it is.  A partition
-with two current logs ends the start, unless it is known which of them has replaced the other
-(moving.py), or one has never been written to.
+worker.  A log that can be read but makes no sense, or for which no descriptor was left, is refused
+alone, and left as it is.  A partition with two current logs ends the start, unless it is known
+which of them has replaced the other (moving.py), or one has never been written to.
 
 Owner: the event loop.
 """
@@ -19,23 +19,29 @@ import errno
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import BrokenExecutor
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import chain, zip_longest
 from pathlib import Path
 from typing import Protocol, TypeVar
 
-from odradek.protocol.errors import DecodeError, KafkaError
+from odradek.protocol.errors import DecodeError, KafkaError, KafkaStorageError
 from odradek.protocol.types import TopicPartition, Uuid
 from odradek.storage import files, partition_metadata
 from odradek.storage.checkpoint import CheckpointDamaged
-from odradek.storage.log_loader import Findings, LogPlace, open_log, recover
+from odradek.storage.log_loader import Findings, LogPlace, open_log
 from odradek.storage.manager.directories import LogDirectories
 from odradek.storage.manager.directory import LogDirectory, LogDirectoryOffline
 from odradek.storage.manager.directory_checkpoints import DirectoryCheckpoints
 from odradek.storage.manager.hosted_log import HostedLog
 from odradek.storage.manager.moving import is_moving_away, stay
+from odradek.storage.manager.recovering import (
+    Recovered,
+    RecoveryProgress,
+    recover_alone,
+    unnoticed,
+)
 from odradek.storage.offset_checkpoints import HIGH_WATERMARKS, LOG_START_OFFSETS, RECOVERY_POINTS
 from odradek.storage.paths import (
     Content,
@@ -105,6 +111,7 @@ class Refused:
     path: Path
     partition: TopicPartition
     why: str
+    target: Path | None = None  # a ``-delete`` name that it may have already
 
 
 @dataclass(slots=True)
@@ -117,31 +124,22 @@ class Loaded:
     checkpoints: dict[LogDirectory, DirectoryCheckpoints] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
-class Recovered:
-    """What came back from a worker: ``number`` says from which."""
-
-    number: int
-    findings: Findings
-    failure: OSError | KafkaError | DecodeError | None = None
-
-
-def recover_alone(number: int, place: LogPlace) -> Recovered:
-    """May run in a worker process."""
-    try:
-        return Recovered(number, recover(place))
-    except (OSError, KafkaError, DecodeError) as failure:
-        return Recovered(number, Findings(), failure)
-
-
 class LogDirLoader:
     """One start."""
 
-    def __init__(self, directories: LogDirectories, topics: TopicTable, *, now_ms: int) -> None:
+    def __init__(
+        self,
+        directories: LogDirectories,
+        topics: TopicTable,
+        *,
+        now_ms: int,
+        progress: RecoveryProgress = unnoticed,
+    ) -> None:
         self._directories = directories
         self._notice = directories.observer.noticed
         self._topics = topics
         self._now_ms = now_ms
+        self._progress = progress
         self._found: list[Found] = []
         self._unclean_counts: Counter[LogDirectory] = Counter()
         self._recovered_counts: Counter[LogDirectory] = Counter()
@@ -249,6 +247,12 @@ class LogDirLoader:
         for directory, logs in unclean.items():
             self._unclean_counts[directory] = len(logs)
             self._report(directory)
+        with ExitStack() as uses:
+            for directory in unclean:
+                uses.enter_context(directory.in_use())
+            self._recover_all(run_all, unclean)
+
+    def _recover_all(self, run_all: RunAll, unclean: dict[LogDirectory, list[Found]]) -> None:
         # Alternately, so that few workers keep all disks busy.
         turns = chain.from_iterable(zip_longest(*unclean.values()))
         left = self._recover_by(run_all, [found for found in turns if found is not None])
@@ -263,7 +267,10 @@ class LogDirLoader:
     def _recover_by(self, run_all: RunAll, logs: Sequence[Found]) -> list[Found]:
         """Those of the logs that a worker took with it when it died."""
         left = dict(enumerate(logs))
-        tasks = [partial(recover_alone, number, found.place) for number, found in left.items()]
+        tasks = [
+            partial(recover_alone, number, found.place, self._progress)
+            for number, found in left.items()
+        ]
         with suppress(BrokenExecutor):
             for recovered in run_all(tasks):
                 self._recovered(left.pop(recovered.number), recovered)
@@ -274,7 +281,11 @@ class LogDirLoader:
             self._notice(note)
         found.failure = recovered.failure
         if isinstance(recovered.failure, OSError):
-            found.directory.fail(recovered.failure, f"recovering {found.partition}")
+            with (
+                suppress(KafkaStorageError),
+                found.directory.guard(f"recovering {found.partition}"),
+            ):
+                raise recovered.failure
         self._recovered_counts[found.directory] += 1
         self._report(found.directory)
 

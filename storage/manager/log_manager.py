@@ -12,13 +12,17 @@ it, wherever the failure is noticed; the others go on.
 
 Before a log is deleted, replaced, or cut below its active segment, its compaction has to be paused.
 
+Work that ends in OutOfDescriptors is handed out again by whoever handed it out; a log that was left
+half changed by it is out of use until ``mendings`` are carried out, to be asked for like upkeep.
+
 Owner: the event loop.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from contextlib import suppress
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 from odradek.protocol.errors import InconsistentTopicId, KafkaStorageError
@@ -26,9 +30,7 @@ from odradek.protocol.types import TopicPartition, Uuid
 from odradek.storage import files, partition_metadata
 from odradek.storage.clean_shutdown import NO_BROKER_EPOCH
 from odradek.storage.cleaner.schedule import CleanerSchedule
-from odradek.storage.cleaner.states import IDLE, PAUSED
-from odradek.storage.log_loader import Findings, open_log
-from odradek.storage.log_truncation import Truncation, plan_truncation, truncate_fully
+from odradek.storage.log_truncation import Truncation, plan_truncation, sync_of, truncate_fully
 from odradek.storage.manager.checkpoint_work import CheckpointWork
 from odradek.storage.manager.closing import close_directory, close_logs
 from odradek.storage.manager.directories import LogDirectories
@@ -42,9 +44,13 @@ from odradek.storage.manager.loading import (
     RunAll,
     one_after_the_other,
 )
+from odradek.storage.manager.making import LogMaking
+from odradek.storage.manager.mending import LogMending
 from odradek.storage.manager.moving import LogDirMove
+from odradek.storage.manager.recovering import RecoveryProgress, unnoticed
 from odradek.storage.manager.registry import LogRegistry
 from odradek.storage.manager.upkeep import LogUpkeep
+from odradek.storage.open_segments import OutOfDescriptors, retriable
 from odradek.storage.paths import Purpose, new_directory_name
 from odradek.storage.settings import TopicSettings
 from odradek.storage.topic_table import TopicTable
@@ -61,18 +67,29 @@ class LogManager:
         self.upkeep = LogUpkeep(self.logs, self.cleaner)
         self._checkpoints = CheckpointWork(self.logs, self.cleaner)
         self._doomed = DoomedLogs(self._checkpoints, self.upkeep.removals)
+        self._making = LogMaking(self.logs, self._doomed, topics)
+        self._mending = LogMending(
+            self.logs, topics, self.cleaner, self._checkpoints, directories.observer.noticed
+        )
         self._refused: dict[TopicPartition, Refused] = {}
         self._refused_to_delete: list[Refused] = []
         self._refused_on_their_way: list[Refused] = []
-        self._being_cut: list[HostedLog] = []
+        self._to_name: list[LogDirMove] = []
         directories.on_failure = self._directory_failed
 
-    def load(self, *, now_ms: int, run_all: RunAll = one_after_the_other) -> None:
+    def load(
+        self,
+        *,
+        now_ms: int,
+        run_all: RunAll = one_after_the_other,
+        progress: RecoveryProgress = unnoticed,
+    ) -> None:
         """Open every log there is; ``run_all`` gets what has to be recovered.
 
         DuplicateLog if a partition has two and it is not known which is out of date.
         """
-        loaded = LogDirLoader(self.directories, self.topics, now_ms=now_ms).load(run_all)
+        loader = LogDirLoader(self.directories, self.topics, now_ms=now_ms, progress=progress)
+        loaded = loader.load(run_all)
         self._refused = loaded.refused
         for hosted in loaded.logs:
             self.logs.add(hosted)
@@ -120,8 +137,8 @@ class LogManager:
             if not is_new:
                 self._check_all_online(partition)
             places = self.directories.online if directory is None else [directory]
-            return self._create(partition, Purpose.LOG, places, topic_id, now_ms)
-        with hosted as log:
+            return self._making.make(partition, Purpose.LOG, places, topic_id, now_ms)
+        with hosted as log, retriable():
             if topic_id is not None and hosted.topic_id is None:
                 partition_metadata.write(log.directory, topic_id, is_synced=False)
                 hosted.topic_id, hosted.is_name_synced = topic_id, False
@@ -130,53 +147,6 @@ class LogManager:
                 f"{partition} is of the topic with id {hosted.topic_id}, not {topic_id}"
             )
         return hosted
-
-    def _create(
-        self,
-        partition: TopicPartition,
-        purpose: Purpose,
-        places: Sequence[LogDirectory],
-        topic_id: Uuid | None,
-        now_ms: int,
-    ) -> HostedLog:
-        failures = []
-        for directory in self.logs.emptiest_first(places):
-            try:
-                with directory.guard(f"creating {partition}"):
-                    path = self._new_path(directory, partition, purpose)
-                    hosted = self._made(path, directory, partition, topic_id, now_ms)
-                    hosted.is_future = purpose is Purpose.FUTURE
-                    self.logs.add(hosted)
-                    return hosted
-            except KafkaStorageError as failure:
-                failures.append(str(failure))
-        raise KafkaStorageError(f"{partition} could not be created: {'; '.join(failures)}")
-
-    def _new_path(
-        self, directory: LogDirectory, partition: TopicPartition, purpose: Purpose
-    ) -> Path:
-        if self._doomed.has(directory, partition):
-            raise KafkaStorageError(f"{partition} in {directory.path} is not deleted yet")
-        if self.logs.has(directory, partition):
-            raise KafkaStorageError(f"a copy of {partition} is on its way to {directory.path}")
-        path = directory.path / str(new_directory_name(partition, purpose))
-        if path.exists():
-            raise KafkaStorageError(f"{path} is in the way")
-        return path
-
-    def _made(
-        self,
-        path: Path,
-        directory: LogDirectory,
-        partition: TopicPartition,
-        topic_id: Uuid | None,
-        now_ms: int,
-    ) -> HostedLog:
-        files.system.mkdir(path)
-        if topic_id is not None:
-            partition_metadata.write(path, topic_id, is_synced=False)
-        log = open_log(self.topics.place(path, partition, now_ms=now_ms), Findings())
-        return HostedLog(log, directory, topic_id=topic_id, is_name_synced=False)
 
     def configure(self, topic: str, settings: TopicSettings | None) -> None:
         """The topic's settings have changed; None are those of topics that have none."""
@@ -202,7 +172,7 @@ class LogManager:
         Else a power cut could leave new records where old ones are known to be synced, or old
         records behind new ones.  Nor must it be cut again.
         """
-        self._check_not_compacting(hosted, offset)
+        self._check_nobody_else_works_on(hosted, offset)
         with hosted as log:
             notice = self.directories.observer.noticed
             truncation = plan_truncation(log, offset, now_ms=now_ms, notice=notice)
@@ -215,17 +185,16 @@ class LogManager:
 
         Unlike ``truncate``, it sleeps by itself too: once for each segment.
         """
-        self._check_not_compacting(hosted)
+        self._check_nobody_else_works_on(hosted)
         with hosted as log:
             dropped = truncate_fully(log, new_start, start_offset=start_offset)
-            file = log.segments.active.file
-        truncation = Truncation(dropped, lambda: files.sync(file.descriptor))
+            truncation = Truncation(dropped, sync_of(log.segments.active))
         return self._truncated(hosted, truncation, now_ms)
 
     def _truncated(self, hosted: HostedLog, truncation: Truncation, now_ms: int) -> DiskWork:
         if not hosted.is_future:
             self.cleaner.truncated(hosted.log)
-        self._being_cut.append(hosted)
+        hosted.is_being_cut = True
 
         def run() -> None:
             # One that has been deleted meanwhile may have another name already.
@@ -233,9 +202,11 @@ class LogManager:
                 truncation.run()
 
         def ended(is_done: bool) -> None:
+            hosted.is_being_cut = False
             if is_done:
-                self._being_cut.remove(hosted)
                 self.upkeep.remove_later(hosted, truncation.dropped, now_ms=now_ms)
+            else:
+                hosted.is_in_doubt = True
 
         return self._checkpoints.work(
             hosted.directory, what=f"truncating {hosted.partition}", first=run, ended=ended
@@ -254,8 +225,9 @@ class LogManager:
         if not found and refused is None:
             self._check_all_online(partition)
         for hosted in found:
-            with hosted:
-                self._check_not_compacting(hosted)
+            if not hosted.directory.is_online:
+                raise hosted.directory.offline()
+            self._check_nobody_else_works_on(hosted)
         for hosted in found:
             self.logs.remove(hosted)
             self._doomed.doom(hosted)
@@ -263,27 +235,32 @@ class LogManager:
         return bool(found) or refused is not None
 
     def deletions(self, *, now_ms: int) -> list[DiskWork]:
-        """What remains to be done about logs that have been deleted."""
-        works = self._doomed.works(delay_ms=self._delete_delay_ms, now_ms=now_ms)
+        """What remains to be done about logs that have been deleted or replaced."""
+        to_name, self._to_name = self._to_name, []
+        works = [self._naming(move) for move in to_name if move.future.directory.is_online]
+        works += self._doomed.works(delay_ms=self._delete_delay_ms, now_ms=now_ms)
         refused, self._refused_to_delete = self._refused_to_delete, []
         online = [each for each in refused if each.directory.is_online]
         return works + [self._delete_refused(each, now_ms) for each in online]
 
     def _delete_refused(self, refused: Refused, now_ms: int) -> DiskWork:
         directory, path = refused.directory, refused.path
-        target = path.with_name(str(new_directory_name(refused.partition, Purpose.DELETE)))
+        name = str(new_directory_name(refused.partition, Purpose.DELETE))
+        target = refused.target or path.with_name(name)
         self._checkpoints.of(directory).forget(refused.partition)
         self._refused_on_their_way.append(refused)
 
         def ended(is_done: bool) -> None:
+            self._refused_on_their_way.remove(refused)
             if is_done:
-                self._refused_on_their_way.remove(refused)
                 self.upkeep.removals.add_log(directory, target, now_ms + self._delete_delay_ms)
+            else:
+                self._refused_to_delete.append(replace(refused, target=target))
 
         return self._checkpoints.work(
             directory,
             what=f"deleting {path}",
-            first=lambda: files.rename_durably(path, target),
+            first=partial(_rename, path, target),
             ended=ended,
         )
 
@@ -295,15 +272,20 @@ class LogManager:
         """A copy on the way, empty as yet, in another directory than the log's."""
         current = self.logs.current[partition]
         assert directory is not current.directory, current
+        assert partition not in self.logs.future, current
         with current:
-            return self._create(partition, Purpose.FUTURE, [directory], current.topic_id, now_ms)
+            return self._making.make(
+                partition, Purpose.FUTURE, [directory], current.topic_id, now_ms
+            )
 
     def delete_future(self, partition: TopicPartition) -> None:
         """Give up a copy on the way.  ``deletions`` have to follow."""
         future = self.logs.future[partition]
-        with future:
-            self.logs.remove(future)
-            self._doomed.doom(future)
+        if not future.directory.is_online:
+            raise future.directory.offline()
+        self._check_nobody_else_works_on(future)
+        self.logs.remove(future)
+        self._doomed.doom(future)
 
     def prepare_move(self, partition: TopicPartition, *, now_ms: int) -> list[DiskWork]:
         """The copy has caught up.  To be carried out in this order."""
@@ -315,16 +297,30 @@ class LogManager:
         When the work is done, ``deletions`` have to follow.
         """
         move = LogDirMove(partition, self.logs)
-        with move.current:
-            self._check_not_compacting(move.current)
-            if not move.is_ready or move.future in self._being_cut:
+        with move.current, move.future:
+            self._check_nobody_else_works_on(move.current)
+            self._check_nobody_else_works_on(move.future)
+            if not move.is_ready or move.future.is_being_cut:
                 return None
-        work = move.swap(self._doomed, self._checkpoints)
+        move.swap(self._doomed)
         source, target = move.current.directory, move.future.directory
         self.cleaner.moved(partition, source=source.path, target=target.path)
-        return work
+        return self._naming(move)
+
+    def _naming(self, move: LogDirMove) -> DiskWork:
+        def ended(is_done: bool) -> None:
+            if is_done:
+                self._doomed.unkeep(move.current)
+            else:
+                self._to_name.append(move)
+
+        return move.naming(self._checkpoints, ended=ended)
 
     # Checkpoints and the end
+
+    def mendings(self, *, now_ms: int) -> list[DiskWork]:
+        """What makes logs usable again that want of descriptors has left in doubt."""
+        return self._mending.works(now_ms=now_ms)
 
     def checkpoint(self, directory: LogDirectory) -> DiskWork:
         """Write down recovery points, start offsets and high watermarks, where they changed."""
@@ -345,7 +341,7 @@ class LogManager:
         ``run_all`` gets what sleeps; its tasks cannot be pickled.
         """
         for work in self.deletions(now_ms=now_ms):
-            with suppress(LogDirectoryOffline):
+            with suppress(LogDirectoryOffline, OutOfDescriptors):
                 carry_out(work)
         close_logs(self.logs, run_all, now_ms=now_ms)
         for directory in self.directories.online:
@@ -359,9 +355,13 @@ class LogManager:
 
     def _has_unfinished_logs(self, directory: LogDirectory) -> bool:
         """Whether work on the names or lengths of files was broken off."""
-        unfinished = [each.directory for each in self._being_cut]
-        unfinished += [each.directory for each in self._refused_on_their_way]
-        return directory in unfinished or self._doomed.are_in(directory)
+        refused = [*self._refused_on_their_way, *self._refused_to_delete]
+        return (
+            any(each.is_being_cut or each.is_in_doubt for each in self.logs.in_directory(directory))
+            or any(each.directory is directory for each in refused)
+            or any(move.future.directory is directory for move in self._to_name)
+            or self._doomed.are_in(directory)
+        )
 
     def abandon(self) -> None:
         """Let go of everything as it is; the next start has to recover it."""
@@ -373,12 +373,20 @@ class LogManager:
         if offline := self.directories.offline:
             raise KafkaStorageError(f"{partition} may be in {offline[0].path}, which is offline")
 
-    def _check_not_compacting(self, hosted: HostedLog, offset: int = 0) -> None:
-        is_sealed = offset < hosted.log.segments.active.base_offset
-        state = self.cleaner.states[hosted.partition]
-        assert hosted.is_future or not is_sealed or state in (IDLE, PAUSED), (hosted, state)
+    def _check_nobody_else_works_on(self, hosted: HostedLog, offset: int = 0) -> None:
+        """Compaction and retention leave the active segment alone."""
+        log = hosted.log
+        is_sealed = len(log.segments) == 0 or offset < log.segments.active.base_offset
+        assert not (is_sealed and self.cleaner.is_at_work_on(log)), hosted
 
     def _directory_failed(self, directory: LogDirectory) -> None:
         for hosted in self.logs.in_directory(directory):
             hosted.log.abandon()
         self.cleaner.close(directory.path)
+
+
+def _rename(path: Path, target: Path) -> None:
+    """Unless that was done before, and broken off."""
+    if path.exists():
+        files.rename(path, target)
+    files.sync_directory(target.parent)

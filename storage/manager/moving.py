@@ -18,6 +18,7 @@ Owner: the event loop.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
@@ -79,8 +80,8 @@ class LogDirMove:
             and copy.recovery_point >= log.recovery_point
         )
 
-    def swap(self, doomed: DoomedLogs, checkpoints: CheckpointWork) -> DiskWork:
-        """The copy becomes the log.  Only when the work is done can the old one be deleted."""
+    def swap(self, doomed: DoomedLogs) -> None:
+        """The copy becomes the log.  Only when it is named can the old one be deleted."""
         current, future = self.current, self.future
         with future as log:
             path = log.directory.with_name(str(new_directory_name(log.partition, Purpose.LOG)))
@@ -98,16 +99,19 @@ class LogDirMove:
         self._logs.add(future)
         doomed.doom(current, keep=True)
 
-        def ended(is_done: bool) -> None:
-            if is_done:
-                future.is_name_synced = True
-                doomed.unkeep(current)
+    def naming(self, checkpoints: CheckpointWork, *, ended: Callable[[bool], None]) -> DiskWork:
+        """The copy's new name, and its offsets, survive a power cut."""
+        future = self.future
+
+        def named(is_done: bool) -> None:
+            future.is_name_synced |= is_done
+            ended(is_done)
 
         return checkpoints.work(
             future.directory,
-            what=f"naming {log.partition}",
+            what=f"naming {future.partition}",
             first=partial(files.sync_directory, future.directory.path),
-            ended=ended,
+            ended=named,
         )
 
 

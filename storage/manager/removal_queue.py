@@ -45,10 +45,15 @@ class RemovalQueue:
                 segment.directory = hosted.log.directory
             return partial(remove, segments)
 
+        def ended(is_done: bool) -> None:
+            if not is_done and not hosted.is_deleted:
+                self.add_segments(hosted, segments, due_ms)
+
         work = DiskWork(
             hosted.directory,
             f"removing segments of {hosted.partition}",
             begin,
+            ended=ended,
             is_pointless=lambda: hosted.is_deleted,
         )
         self._add(work, due_ms)
@@ -56,7 +61,12 @@ class RemovalQueue:
     def add_log(self, directory: LogDirectory, path: Path, due_ms: int) -> None:
         """A partition's directory that has been renamed."""
         step = partial(files.remove_directory, path)
-        self._add(DiskWork(directory, f"removing {path}", lambda: step), due_ms)
+
+        def ended(is_done: bool) -> None:
+            if not is_done:
+                self.add_log(directory, path, due_ms)
+
+        self._add(DiskWork(directory, f"removing {path}", lambda: step, ended=ended), due_ms)
 
     def take_due(self, now_ms: int) -> list[DiskWork]:
         """Of directories that have failed meanwhile nothing more is removed."""

@@ -1,7 +1,8 @@
 """What the logs need from time to time: syncing, retention, compaction, forgetting.
 
 Everything is asked for by the caller, at times of its choosing, with the time as an argument.  What
-fails takes its directory offline, and the rest goes on.
+fails takes its directory offline, and the rest goes on.  What finds no descriptor is left for the
+next time.
 
 Owner: the event loop.
 """
@@ -24,7 +25,11 @@ from odradek.storage.manager.disk_work import DiskWork
 from odradek.storage.manager.hosted_log import HostedLog
 from odradek.storage.manager.registry import LogRegistry
 from odradek.storage.manager.removal_queue import RemovalQueue
+from odradek.storage.open_segments import OutOfDescriptors
 from odradek.storage.retention import Outlived, files_aside, take_outlived
+
+#: Of one log, or of all in a directory: the round goes on with the next.
+REFUSALS = (LogDirectoryOffline, OutOfDescriptors)
 
 
 class RetentionRound(NamedTuple):
@@ -86,8 +91,12 @@ class LogUpkeep:
         )
 
     def _taken(self, hosted: HostedLog, now_ms: int) -> list[Outlived]:
-        with suppress(LogDirectoryOffline), hosted as log, _left_as_found(log):
+        start_offset = hosted.log.start_offset
+        with suppress(*REFUSALS), hosted as log, _left_as_found(log):
             return take_outlived(log, now_ms=now_ms)
+        if hosted.log.start_offset != start_offset:
+            # Some are out of the log, and nobody knows which.
+            hosted.is_in_doubt = True
         return []
 
     def _setting_aside(self, hosted: HostedLog, gone: Sequence[Outlived], now_ms: int) -> DiskWork:
@@ -96,15 +105,16 @@ class LogUpkeep:
         hosted.is_shedding = True
 
         def ended(is_done: bool) -> None:
-            # If it was broken off, the old files have their names still: until a restart nobody
-            # may begin or cut segments there.
-            if hosted.directory.is_online and (is_done or hosted.is_deleted):
-                if is_done:
-                    with hosted as log:
-                        set_snapshots_aside(segments, log.producers.snapshots)
-                    self.remove_later(hosted, segments, now_ms=now_ms)
-                hosted.is_shedding = False
-                self._cleaner.end_retention([hosted.log])
+            if not hosted.directory.is_online:
+                return
+            if is_done and hosted.is_usable:
+                with hosted as log:
+                    set_snapshots_aside(segments, log.producers.snapshots)
+                self.remove_later(hosted, segments, now_ms=now_ms)
+            # If it was broken off, old files have their names still.
+            hosted.is_in_doubt |= not is_done
+            hosted.is_shedding = False
+            self._cleaner.end_retention([hosted.log])
 
         return DiskWork(
             hosted.directory,
@@ -131,7 +141,7 @@ class LogUpkeep:
         for hosted in self._logs.usable:
             if hosted.is_future:
                 continue
-            with suppress(LogDirectoryOffline), hosted as log, _left_as_found(log):
+            with suppress(*REFUSALS), hosted as log, _left_as_found(log):
                 found = self._cleaner.consider(log, now_ms=now_ms)
                 if found is not None:
                     candidates.append(found)
@@ -143,7 +153,7 @@ class LogUpkeep:
         self, chosen: Candidate, settings: CleanerSettings, now_ms: int
     ) -> Compaction | None:
         hosted = self._logs.current[chosen.partition]
-        with suppress(LogDirectoryOffline), hosted as log, _left_as_found(log):
+        with suppress(*REFUSALS), hosted as log, _left_as_found(log):
             task = cleaning_task(
                 log,
                 settings,
@@ -152,6 +162,8 @@ class LogUpkeep:
                 now_ms=now_ms,
             )
             return Compaction(hosted, task, self._cleaner, self.remove_later)
+        if hosted.directory.is_online:
+            self._cleaner.stopped(hosted.log)
         return None
 
     def expire_producers(self, now_ms: int) -> int:
@@ -163,6 +175,8 @@ class LogUpkeep:
 def _left_as_found(log: Log) -> Iterator[None]:
     """Close what is opened meanwhile: a look at idle logs must not cost three descriptors each."""
     closed = [segment for segment in log.segments if not segment.is_open]
-    yield
-    for segment in closed:
-        segment.abandon()
+    try:
+        yield
+    finally:
+        for segment in closed:
+            segment.abandon()

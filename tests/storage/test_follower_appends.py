@@ -156,3 +156,20 @@ class TestALeaderThatStartsInsideABatch:
             take(log, records_batch(b"b", b"c", base_offset=1))
         assert (refused.value.first_offset, refused.value.last_offset) == (1, 2)
         assert offsets(log) == [0, 1]
+
+
+class TestALeaderThatBeginsWithAGap:
+    def test_the_log_starts_where_it_did_even_if_its_first_segment_stays_empty(self, directory):
+        log = opened(directory, segment_bytes=100)
+        take(log, *(records_batch(bytes(50), base_offset=offset) for offset in (2, 3)))
+        assert log.start_offset == 0
+        log.close(now_ms=NOW_MS)
+        again = opened(directory, segment_bytes=100)
+        assert (again.start_offset, again.end_offset) == (0, 4)
+        assert offsets(again) == [2, 3]
+
+    def test_a_leader_epoch_that_is_none_is_left_alone(self, log):
+        batch = records_batch(b"a", base_offset=0)
+        batch[12:16] = (-5).to_bytes(4, "big", signed=True)
+        take(log, batch)
+        assert log.epochs.entries == ()

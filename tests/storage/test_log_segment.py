@@ -4,7 +4,7 @@ import os
 
 import pytest
 
-from odradek.storage.additions import Appended
+from odradek.protocol.records.batch import RecordBatch
 from odradek.storage.log_segment import LogSegment, SegmentShape
 from odradek.storage.paths import Content, Stage
 from tests.support.logs import bytes_of, records_batch
@@ -15,8 +15,7 @@ SMALL = SegmentShape(index_interval_bytes=200, index_bytes_max=4096)
 
 def append(segment, base_offset, count=1, *, timestamp=0, size=100):
     batch = records_batch(*[bytes(size)] * count, base_offset=base_offset, timestamp=timestamp)
-    last = base_offset + count - 1
-    segment.append([batch], Appended(len(batch), last, timestamp, last))
+    segment.append([batch], [RecordBatch(batch)])
     return bytes(batch)
 
 
@@ -61,34 +60,12 @@ def test_an_offset_that_compaction_took_leads_to_the_next_batch(segment):
     assert bytes_of(region) == later
 
 
-def test_truncating_removes_every_batch_that_reaches_the_offset(segment):
-    batches = [append(segment, BASE + 3 * number, 3) for number in range(20)]
-    removed = segment.truncate(BASE + 31)
-    assert removed == sum(map(len, batches[10:]))
-    assert everything(segment) == b"".join(batches[:10])
-    assert segment.next_offset() == BASE + 30
-    append(segment, BASE + 30)
-    assert segment.next_offset() == BASE + 31
-
-
-def test_truncating_beyond_the_end_removes_nothing(segment):
-    append(segment, BASE)
-    assert segment.truncate(BASE + 5) == 0
-
-
 def test_the_largest_timestamp_is_known_after_reopening(tmp_path, segment):
     for number, timestamp in enumerate([5, 9, 3, 9, 4]):
         append(segment, BASE + number, timestamp=timestamp)
     assert segment.largest == (9, BASE + 1)
     segment.close()
     assert LogSegment(tmp_path, BASE, SMALL).largest == (9, BASE + 1)
-
-
-def test_truncating_forgets_a_largest_timestamp_that_is_gone(segment):
-    for number, timestamp in enumerate([5, 9]):
-        append(segment, BASE + number, timestamp=timestamp)
-    segment.truncate(BASE + 1)
-    assert segment.largest == (5, BASE)
 
 
 def test_a_lent_region_outlives_the_segment(segment):

@@ -3,7 +3,7 @@
 import pytest
 
 from odradek.protocol.errors import CorruptMessage
-from odradek.storage.additions import Appended
+from odradek.protocol.records.batch import RecordBatch
 from odradek.storage.log_segment import LogSegment, SegmentShape
 from odradek.storage.paths import Content
 from tests.support.damage import LENGTH_POSITION, flip, flip_in_batch, lengthen
@@ -22,8 +22,7 @@ def segment(tmp_path):
     segment.create()
     for number in range(COUNT):
         batch = records_batch(bytes(100), base_offset=BASE + number, timestamp=number)
-        last = BASE + number
-        segment.append([batch], Appended(len(batch), last, number, last))
+        segment.append([batch], [RecordBatch(batch)])
     assert segment.index.entries.count == 14
     segment.close()
     return segment

@@ -4,7 +4,6 @@ import pytest
 
 from odradek.protocol.records.batch import RecordBatch
 from odradek.protocol.records.compression import Codec
-from odradek.storage.additions import Appended
 from odradek.storage.leader_epochs import EpochStart, LeaderEpochs
 from odradek.storage.log_segment import LogSegment, SegmentShape
 from odradek.storage.paths import Content
@@ -71,9 +70,8 @@ class TestASoundSegment:
         (tmp_path / "live").mkdir()
         live = LogSegment(tmp_path / "live", BASE, SHAPE)
         live.create()
-        for number, batch in enumerate(written):
-            last = BASE + number
-            live.append([batch], Appended(len(batch), last, number ^ 5, last))
+        for batch in written:
+            live.append([batch], [RecordBatch(batch)])
         live.close()
         recovered = write(tmp_path, written)
         recovery_of(recovered).cut()
@@ -198,7 +196,7 @@ class TestADamagedSegment:
         segment = LogSegment(tmp_path, BASE, shape)
         segment.create()
         (batch,) = batches(1)
-        segment.append([batch], Appended(len(batch), BASE, 0, BASE))
+        segment.append([batch], [RecordBatch(batch)])
         segment.abandon()
         segment = LogSegment(tmp_path, BASE, shape)
         assert segment.size_bytes == 10_000

@@ -2,7 +2,11 @@
 
 import pytest
 
-from odradek.storage.transaction_index import AbortedTransaction, TransactionIndex
+from odradek.storage.log_loader import Findings
+from odradek.storage.paths import Content
+from odradek.storage.transaction_index import ENTRY, AbortedTransaction, TransactionIndex
+from tests.support.logs import NOW_MS, append, batches_from, end_transaction, opened
+from tests.support.read_committed import read_committed
 
 # The second began before the first and was still open when the first ended.
 FIRST = AbortedTransaction(producer_id=1, first_offset=5, last_offset=10, last_stable_offset=3)
@@ -70,3 +74,56 @@ def test_what_makes_no_sense_is_not_sound(index, damage):
     assert TransactionIndex(index.path).is_sound(base_offset=0)
     index.path.write_bytes(damage(index.path.read_bytes()))
     assert not TransactionIndex(index.path).is_sound(base_offset=0)
+
+
+@pytest.fixture
+def leader(tmp_path):
+    """Producer 1 aborts, begins again before producer 2 begins, and aborts again."""
+    log = opened(tmp_path / "leader-0")
+    transactional = {"producer_epoch": 0, "is_transactional": True}
+    append(log, b"a", producer_id=1, base_sequence=0, **transactional)
+    end_transaction(log, producer_id=1, commit=False)
+    append(log, b"b", producer_id=1, base_sequence=1, **transactional)
+    append(log, b"c", producer_id=2, base_sequence=0, **transactional)
+    end_transaction(log, producer_id=1, commit=False)
+    end_transaction(log, producer_id=2, commit=True)
+    return log
+
+
+class TestAFollower:
+    @pytest.fixture(params=[[6], [1, 2, 3, 4, 5, 6], [2, 6], [4, 6]])
+    def follower(self, leader, tmp_path, request):
+        """It takes over so many batches at once."""
+        log = opened(tmp_path / "events-0")
+        for end in request.param:
+            batches = batches_from(leader, log.end_offset, up_to=end)
+            log.append_as_follower(
+                bytearray(b"".join(batch.view for batch in batches)), now_ms=NOW_MS
+            )
+        log.advance_high_watermark(log.end_offset)
+        return log
+
+    def test_notes_what_its_leader_notes_however_much_it_takes_at_once(self, leader, follower):
+        entries = follower.segments.first.transaction_index.entries
+        assert entries == leader.segments.first.transaction_index.entries
+        assert entries == [(1, 0, 1, 2), (1, 2, 4, 3)]
+        index = TransactionIndex(follower.segments.first.path(Content.TRANSACTION_INDEX))
+        assert index.is_sound(base_offset=0)
+
+    def test_shows_nothing_that_was_aborted_however_little_is_fetched(self, follower):
+        for max_bytes in (1, 100, 10_000):
+            seen = read_committed(follower, 0, max_bytes=max_bytes)
+            assert [record.value for record in seen] == [b"c"]
+
+    def test_mends_what_a_follower_of_kafkas_has_written_for_the_same_set(self, follower, tmp_path):
+        path = follower.segments.first.path(Content.TRANSACTION_INDEX)
+        expected = follower.segments.first.transaction_index.entries
+        follower.close(now_ms=NOW_MS)
+        path.write_bytes(ENTRY.pack(0, 1, 0, 1, 3) + ENTRY.pack(0, 1, 2, 4, 3))
+        assert not TransactionIndex(path).is_sound(base_offset=0)
+        findings = Findings()
+        again = opened(tmp_path / "events-0", findings)
+        assert again.segments.first.transaction_index.entries == expected
+        assert len(findings.notes) == 1
+        seen = read_committed(again, 2, max_bytes=1)
+        assert [record.value for record in seen] == [b"c"]

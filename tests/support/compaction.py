@@ -15,8 +15,8 @@ from odradek.storage.cleaner.swap import swap
 from odradek.storage.cleaner.task import CleaningPlan, CleaningTask, cleaning_task
 from odradek.storage.deletion import remove
 from odradek.storage.log import Log
-from odradek.storage.transaction_index import AbortedTransaction
 from tests.support.logs import NOW_MS, batches_from
+from tests.support.read_committed import committed_in
 
 Pair = tuple[bytes | None, bytes | None]
 
@@ -89,27 +89,9 @@ def stored_pairs(log: Log) -> dict[int, Pair]:
 
 
 def committed_records(log: Log) -> list[Record]:
-    """What a reader with read_committed sees, as the Java consumer goes about it."""
-    ahead = sorted(log.aborted_transactions(start=0, end=log.end_offset), key=_first_offset)
-    aborting: set[int] = set()
-    seen: list[Record] = []
-    for batch in stored_batches(log):
-        while ahead and ahead[0].first_offset <= batch.last_offset:
-            aborting.add(ahead.pop(0).producer_id)
-        if batch.is_control:
-            if _is_abort(batch):
-                aborting.discard(batch.producer_id)
-        elif not (batch.is_transactional and batch.producer_id in aborting):
-            seen += batch.records()
-    return seen
-
-
-def _first_offset(aborted: AbortedTransaction) -> int:
-    return aborted.first_offset
-
-
-def _is_abort(batch: AnyBatch) -> bool:
-    return any(record.key == b"\0\0\0\0" for record in batch.records())
+    """What a reader with read_committed sees, even beyond the last stable offset."""
+    aborted = log.aborted_transactions(start=0, end=log.end_offset)
+    return list(committed_in(stored_batches(log), aborted))
 
 
 def latest_pairs(pairs: Iterable[Pair]) -> dict[bytes, bytes | None]:

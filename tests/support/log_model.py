@@ -15,11 +15,18 @@ it has rewritten:
     aborted     transactions of which data is left are known, from an offset on that does not lie
                 beyond it; of which all data is gone, they may be known
     producers   are remembered, and open transactions, and leader epochs
+
+A transaction is unstable until the high watermark has passed its marker; but one that had ended
+before the snapshot from which producers were read again is stable: snapshots tell only of open
+ones.
+
+A producer that was idle for too long is ``forgotten`` from some offset on.  What it wrote before
+may come back whenever producers are read again, or may not.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 
 from odradek.protocol.records.record import Record
@@ -37,6 +44,7 @@ class ModelBatch:
     is_transactional: bool = False
     ends: str | None = None  # "commit" or "abort" if it is a marker
     leader_epoch: int = 0
+    producer_epoch: int = 0
 
     @property
     def last_offset(self) -> int:
@@ -87,6 +95,16 @@ class LogModel:
     compacted: Compacted = field(default_factory=Compacted)
     #: Nobody truncates what was taken for decided: it lay below the high watermark.
     decided_end: int = 0
+    #: None: it is the end of the log.
+    watermark: int | None = None
+    #: Transactions whose markers lie before it are stable, wherever the high watermark is.
+    settled_end: int = 0
+    #: Producer id -> where the log ended when it was forgotten.
+    forgotten: dict[int, int] = field(default_factory=dict)
+
+    @property
+    def high_watermark(self) -> int:
+        return self.end_offset if self.watermark is None else self.watermark
 
     def append(self, batch: ModelBatch) -> None:
         self.history.append(batch)
@@ -104,6 +122,21 @@ class LogModel:
         self.history = [batch for batch in self.history if batch.last_offset < offset]
         self.end_offset = min([offset, *straddling])
         self.start_offset = min(self.start_offset, self.end_offset)
+        self.forgotten = {each: min(at, self.end_offset) for each, at in self.forgotten.items()}
+        if self.watermark is not None:
+            self.watermark = min(self.watermark, self.end_offset)
+
+    def end_before(self, offset: int) -> int:
+        """Where the last batch before ``offset`` ends."""
+        return max((b.last_offset + 1 for b in self.history if b.last_offset < offset), default=0)
+
+    def begin_again(self, offset: int) -> None:
+        """All is gone, producers too, and the log begins there."""
+        self.history, self.forgotten, self.compacted = [], {}, Compacted()
+        self.start_offset = self.end_offset = self.decided_end = offset
+        self.settled_end = 0
+        if self.watermark is not None:
+            self.watermark = offset
 
     def compact(self, compaction: ModelCompaction, *, start: int, end: int) -> None:
         """The segments from ``start`` to before ``end`` have been rewritten."""
@@ -139,15 +172,25 @@ class LogModel:
             for transaction in self.transactions()
             if transaction.marker is not None and transaction.first_offset < end_offset
         ]
-        # Who has written that much since: what it wrote before is no longer needed.
         producers = {batch.producer_id for batch in self.history if batch.producer_id >= 0}
-        newest = [self.last_batches(producer_id) for producer_id in producers]
+        told = [self._all_told_by(producer_id) for producer_id in producers]
         forgetting = [
-            batches[0].last_offset + 1
-            for batches in newest
-            if len(batches) == BATCHES_KEPT and batches[0].base_offset >= end_offset
+            batch.last_offset + 1
+            for batch in told
+            if batch is not None and batch.base_offset >= end_offset
         ]
         self.decided_end = max([self.decided_end, end_offset, *markers, *forgetting])
+
+    def _all_told_by(self, producer_id: int) -> ModelBatch | None:
+        """The batch from which on all that is known of a producer can be told.
+
+        None if it is its first.  Else compaction need not keep anything before it, as the producer
+        has written that much since, or in a newer epoch.
+        """
+        own = [batch for batch in self.history if batch.producer_id == producer_id]
+        newest = [batch for batch in own if batch.producer_epoch == own[-1].producer_epoch]
+        first = [*self.last_batches(producer_id), *newest][0]
+        return None if first is own[0] else first
 
     def _outcomes(self) -> dict[int, str]:
         """ "commit", "abort" or "open" by the base offset of every data batch."""
@@ -234,7 +277,13 @@ class LogModel:
         return {transaction.producer_id: transaction.first_offset for transaction in found}
 
     def last_stable_offset(self) -> int:
-        return max(self.start_offset, min([*self.open_transactions().values(), self.end_offset]))
+        settled_end = max(self.settled_end, self.high_watermark)
+        unstable = [
+            transaction.first_offset
+            for transaction in self.transactions()
+            if transaction.marker is None or transaction.marker.base_offset >= settled_end
+        ]
+        return max(self.start_offset, min([*unstable, self.high_watermark]))
 
     def aborted(self, start: int, end: int) -> list[tuple[int, int, int]]:
         """Producer id, first and last offset of those that reach into the range."""
@@ -259,44 +308,89 @@ class LogModel:
                 is_in_range = transaction.first_offset < end and start <= last_offset
                 expected = transaction.first_offset if is_in_range else None
                 assert first_offset == expected, transaction
-            elif first_offset is not None:
-                first_left = self.first_left(transaction)
-                latest = last_offset if first_left is None else first_left
+                continue
+            first_left = self.first_left(transaction)
+            latest = last_offset if first_left is None else first_left
+            if first_offset is not None:
                 assert transaction.first_offset <= first_offset <= latest, transaction
+            elif first_left is not None:
+                assert not (first_left < end and start <= last_offset), transaction
         assert not firsts, f"{firsts} were not aborted"
 
     def _is_untouched(self, transaction: ModelTransaction) -> bool:
-        """Whether compaction has nothing of it removed, and the start of the log not all."""
+        """Whether all of it is there.  Of what is not, compaction forgets where it began."""
         offsets = {record.offset for batch in transaction.batches for record in batch.records}
-        return max(offsets) >= self.start_offset and offsets.isdisjoint(self.compacted.gone)
+        return min(offsets) >= self.start_offset and offsets.isdisjoint(self.compacted.gone)
 
     def first_at_or_after(self, timestamp: int, *, markers: Collection[int]) -> int | None:
         """``markers``: the offsets of those that are there."""
+        times = self._timestamps(markers)
+        return min((offset for offset in times if times[offset] >= timestamp), default=None)
+
+    def of_largest_timestamp(self, *, markers: Collection[int]) -> tuple[int, int] | None:
+        """The first offset with the largest timestamp, and that; ``markers`` as above."""
+        times = self._timestamps(markers)
+        return max(times.items(), key=lambda each: (each[1], -each[0]), default=None)
+
+    def _timestamps(self, markers: Collection[int]) -> dict[int, int]:
         times = {r.offset: r.timestamp for r in self.visible(self.start_offset, self.end_offset)}
-        times |= {
+        return times | {
             batch.base_offset: batch.records[0].timestamp
             for batch in self.history
             if batch.base_offset in markers
         }
-        return min((offset for offset in times if times[offset] >= timestamp), default=None)
 
     def epochs(self) -> list[tuple[int, int]]:
-        """Leader epochs and where they began, from the start of the log on."""
+        """Leader epochs and where they began, from the first batch on."""
         begun: dict[int, int] = {}
         for batch in self.history:
             begun.setdefault(batch.leader_epoch, batch.base_offset)
-        ends = [*list(begun.values())[1:], self.end_offset]
+        return self.with_batches(list(begun.items()))
+
+    def with_batches(self, epochs: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
+        """Without those before the first batch; there may be a gap between the start and that."""
+        offsets = [
+            max(batch.base_offset, self.start_offset)
+            for batch in self.history
+            if batch.last_offset >= self.start_offset
+        ]
+        first_offset = offsets[0] if offsets else self.end_offset
+        ends = [*(start for _, start in epochs[1:]), self.end_offset]
         return [
-            (epoch, max(first, self.start_offset))
-            for (epoch, first), end in zip(begun.items(), ends, strict=False)
-            if end > self.start_offset
+            (epoch, max(start, first_offset))
+            for (epoch, start), end in zip(epochs, ends, strict=False)
+            if max(start, first_offset) < end
         ]
 
+    # Producers
+
+    def epoch(self, producer_id: int) -> int:
+        """The newest that it wrote with, or that its last transaction was ended with."""
+        own = [batch.producer_epoch for batch in self.history if batch.producer_id == producer_id]
+        return own[-1] if own else 0
+
     def next_sequence(self, producer_id: int) -> int:
+        """In its epoch."""
         kept = self.last_batches(producer_id)
         return kept[-1].sequence + len(kept[-1].records) if kept else 0
 
     def last_batches(self, producer_id: int) -> list[ModelBatch]:
-        """The last five data batches of a producer, the newest last."""
+        """The last five data batches of a producer in its epoch, the newest last."""
+        epoch = self.epoch(producer_id)
         own = [b for b in self.history if b.producer_id == producer_id and not b.ends]
-        return own[-BATCHES_KEPT:]
+        return [batch for batch in own if batch.producer_epoch == epoch][-BATCHES_KEPT:]
+
+    def forget_idle_producers(self) -> None:
+        """All but those with open transactions have been idle for too long."""
+        producers = {batch.producer_id for batch in self.history if batch.producer_id >= 0}
+        for producer_id in producers - self.open_transactions().keys():
+            self.forgotten[producer_id] = self.end_offset
+
+    def is_forgotten(self, producer_id: int) -> bool:
+        return producer_id in self.forgotten and not self.is_known(producer_id)
+
+    def is_known(self, producer_id: int) -> bool:
+        """Whether it has written since it was last forgotten, or ever."""
+        since = self.forgotten.get(producer_id, 0)
+        own = [batch for batch in self.history if batch.producer_id == producer_id]
+        return any(batch.base_offset >= since for batch in own)

@@ -66,15 +66,15 @@ class TestLeader:
         assert batch.partition_leader_epoch == 7
         assert taken.size_bytes == len(buffer)
 
-    def test_tells_the_largest_timestamp_and_the_last_offset_of_its_batch(self):
+    def test_tells_the_largest_timestamp(self):
         records = [Record(0, 70, b"k", b"v"), Record(1, 90, b"k", b"v"), Record(2, 80, b"k", b"v")]
         taken = admitted(batch_of(*records), next_offset=5)
-        assert (taken.max_timestamp, taken.offset_of_max_timestamp) == (90, 7)
+        assert taken.max_timestamp == 90
         assert taken.append_time_ms == -1
 
-    def test_tells_no_offset_for_no_timestamp(self):
+    def test_tells_where_there_is_no_timestamp(self):
         taken = admitted(batch_of(Record(0, -1, b"k", b"v")), next_offset=5)
-        assert (taken.max_timestamp, taken.offset_of_max_timestamp) == (-1, -1)
+        assert taken.max_timestamp == -1
 
 
 class TestFollower:
@@ -96,7 +96,7 @@ class TestFollower:
         gone = empty_batch(BatchFields(base_offset=20), last_offset=25, max_timestamp=9)
         taken = followed(placed(10, 1), gone, next_offset=3)
         assert (taken.first_offset, taken.last_offset) == (10, 25)
-        assert (taken.max_timestamp, taken.offset_of_max_timestamp) == (9, 25)
+        assert taken.max_timestamp == 9
 
     def test_takes_markers_and_what_no_client_may_send(self):
         marker = marker_batch(
@@ -113,7 +113,7 @@ class TestFollower:
         plain = legacy_set(records, LegacyFormat(magic=0))
         taken = followed(plain, placed(13, 1), next_offset=10)
         assert (taken.first_offset, taken.last_offset) == (10, 13)
-        assert (taken.max_timestamp, taken.offset_of_max_timestamp) == (1, 13)
+        assert taken.max_timestamp == 1
         assert len(taken.batches) == 4
 
     def test_knows_a_wrapper_by_its_last_offset(self):
@@ -154,9 +154,9 @@ class TestFollower:
         with pytest.raises(CorruptMessage, match="checksum"):
             followed(placed(10, 1), damaged, next_offset=10)
 
-    def test_tells_the_first_batch_that_has_the_largest_timestamp(self):
-        taken = followed(placed(10, 1, 9), placed(12, 9, 3), next_offset=10)
-        assert (taken.max_timestamp, taken.offset_of_max_timestamp) == (9, 11)
+    def test_tells_the_largest_timestamp_of_all_batches(self):
+        taken = followed(placed(10, 1, 9), placed(12, 4, 3), next_offset=10)
+        assert taken.max_timestamp == 9
 
     def test_never_looks_inside(self):
         batch = placed(10, 1)

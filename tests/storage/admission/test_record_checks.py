@@ -65,7 +65,7 @@ class TestTimestamps:
 
     def test_that_are_missing_pass(self):
         assert admitted(batch_at(-1, NOW_MS), BOUNDED).max_timestamp == NOW_MS
-        assert admitted(batch_at(-1), BOUNDED).offset_of_max_timestamp == -1
+        assert admitted(batch_at(-1), BOUNDED).max_timestamp == -1
 
     def test_are_bounded_on_one_side_only_if_so_set(self):
         past = rules_of(message_timestamp_before_max_ms="1")

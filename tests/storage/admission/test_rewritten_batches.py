@@ -102,7 +102,6 @@ class TestOldFormats:
             (10 + record.offset, record.key, record.value) for record in records
         ]
         assert taken.max_timestamp == (NOW_MS + 5 if magic else -1)
-        assert taken.offset_of_max_timestamp == (12 if magic else -1)
 
     def test_end_where_a_message_is_partial(self):
         taken = admitted(message(1, b"one") + message(1, b"two")[:-1])

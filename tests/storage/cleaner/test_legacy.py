@@ -8,7 +8,6 @@ from odradek.protocol.records.legacy_builder import LegacyFormat, legacy_set
 from odradek.protocol.records.record import Record
 from odradek.protocol.records.record_set import batches_of_any_magic, magic_of
 from odradek.storage import files
-from odradek.storage.additions import Appended
 from odradek.storage.paths import Content
 from tests.support.compaction import (
     append_pairs,
@@ -37,10 +36,7 @@ def append_old(log, *pairs, timestamp=NOW_MS, **form):
         for slot, (key, value) in enumerate(pairs)
     ]
     for batch in batches_of_any_magic(bytes(legacy_set(records, form))):
-        last = batch.last_offset
-        log.segments.active.append(
-            [batch.view], Appended(batch.size_bytes, last, batch.max_timestamp, last)
-        )
+        log.segments.active.append([batch.view], [batch])
     log.end_offset += len(pairs)
     log.advance_high_watermark(log.end_offset)
 

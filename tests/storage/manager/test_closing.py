@@ -8,6 +8,7 @@ from odradek.protocol.types import TopicPartition
 from odradek.storage import clean_shutdown, files
 from odradek.storage.offset_checkpoints import RECOVERY_POINTS
 from tests.support.faulty_disk import FaultyDisk
+from tests.support.few_descriptors import FewDescriptors
 from tests.support.log_managers import (
     EVENTS,
     ORDERS,
@@ -102,7 +103,7 @@ def test_a_log_that_was_deleted_does_not_come_back_by_closing(tmp_path):
     assert contents(managing(tmp_path)) == {}
 
 
-def test_a_directory_with_a_log_whose_deletion_was_broken_off_gets_no_marker(tmp_path):
+def test_a_deletion_that_was_broken_off_is_carried_out_again(tmp_path):
     manager = managing(tmp_path)
     written(manager, EVENTS, b"a")
     manager.delete(EVENTS)
@@ -110,8 +111,37 @@ def test_a_directory_with_a_log_whose_deletion_was_broken_off_gets_no_marker(tmp
     with pytest.raises(KeyboardInterrupt), work:
         raise KeyboardInterrupt
     manager.close(now_ms=NOW_MS)
+    assert clean_shutdown.read(tmp_path) is not None
+    assert contents(managing(tmp_path)) == {}
+
+
+def test_a_directory_with_a_log_whose_deletion_is_under_way_gets_no_marker(tmp_path):
+    manager = managing(tmp_path)
+    written(manager, EVENTS, b"a")
+    manager.delete(EVENTS)
+    manager.deletions(now_ms=NOW_MS)
+    manager.close(now_ms=NOW_MS)
     assert clean_shutdown.read(tmp_path) is None
     assert contents(managing(tmp_path)) == {EVENTS: [b"a"]}
+
+
+def test_whichever_call_finds_no_descriptor_all_is_there_at_the_next_start(tmp_path):
+    unmarked = []
+    for fail_at in range(1, 100):
+        root = tmp_path / str(fail_at)
+        manager = managing(root / "a", root / "b")
+        written(manager, EVENTS, b"a")
+        written(manager, ORDERS, b"b")
+        with FewDescriptors(fail_at=fail_at) as system:
+            manager.close(now_ms=NOW_MS)
+        if not system.failed_calls:
+            break
+        assert len(manager.directories.online) == 2
+        unmarked += [name for name in ("a", "b") if clean_shutdown.read(root / name) is None]
+        again = managing(root / "a", root / "b")
+        assert contents(again) == {EVENTS: [b"a"], ORDERS: [b"b"]}
+    # All but those that come after the markers.
+    assert fail_at - 4 <= len(unmarked) < fail_at
 
 
 def test_a_closed_manager_gives_its_directories_back(tmp_path):

@@ -1,6 +1,7 @@
 """A compaction as a broker drives it, from the choice to the swap, and what may come between."""
 
 import errno
+from contextlib import suppress
 
 import pytest
 
@@ -10,10 +11,12 @@ from odradek.storage.cleaner.pace import CleaningStopped, Pace
 from odradek.storage.cleaner.states import IDLE, PAUSED, RUNNING
 from odradek.storage.manager.directory import LogDirectoryOffline
 from odradek.storage.manager.disk_work import carry_out
+from odradek.storage.open_segments import OutOfDescriptors
 from odradek.storage.paths import Content
 from odradek.storage.settings import TopicSettings
 from tests.support.compaction import CLEANER, stored_pairs
 from tests.support.faulty_disk import FaultyDisk
+from tests.support.few_descriptors import FewDescriptors, none_left
 from tests.support.log_managers import (
     EVENTS,
     Notebook,
@@ -167,7 +170,7 @@ def test_a_segment_that_does_not_get_into_its_place_keeps_everybody_out(manager,
 
 
 @pytest.mark.parametrize("done_count", [0, 1, 2, 3])
-def test_a_log_whose_policy_becomes_delete_is_compacted_to_the_end_first(manager, done_count):
+def test_a_log_whose_policy_becomes_delete_waits_for_what_is_on_its_way(manager, done_count):
     compaction = begun(manager)
     with compaction:
         works = compaction.put_in_place(clean(compaction.task), now_ms=NOW_MS)
@@ -176,7 +179,64 @@ def test_a_log_whose_policy_becomes_delete_is_compacted_to_the_end_first(manager
         deleting = TopicSettings(**SETTINGS, cleanup_policy=("delete",), retention_ms=1)
         manager.configure("events", deleting)
         assert retain(manager, now_ms=NOW_MS + 1000) == []
+        assert compaction.is_stopping
         carry_all(works)
+    assert manager.cleaner.checkpoint(manager.find(EVENTS).log) is None
     assert retain(manager, now_ms=NOW_MS + 1000)
     assert manager.find(EVENTS).log.start_offset == 13
     assert manager.cleaner.states[EVENTS] is IDLE
+
+
+def test_a_worker_that_wants_for_descriptors_leaves_the_log_as_dirty_as_before(manager):
+    for fail_at in range(1, 60):
+        with FewDescriptors(fail_at=fail_at) as system, suppress(OutOfDescriptors):
+            compaction = begun(manager)
+            with compaction:
+                clean(compaction.task)
+        if not system.failed_calls:
+            break
+        assert manager.directories.online
+        assert manager.cleaner.states[EVENTS] is IDLE
+        assert offsets_in(manager) == list(range(13))
+    assert fail_at > 10
+    finish(begun(manager))
+
+
+def test_a_segment_on_its_way_gets_there_when_descriptors_are_left_again(manager, tmp_path):
+    compaction = begun(manager)
+    plan = clean(compaction.task)
+    works = compaction.put_in_place(plan, now_ms=NOW_MS)
+    carry_out(next(works))
+    finishing = next(works)
+    with FewDescriptors(fail_at=1), pytest.raises(OutOfDescriptors), compaction:
+        carry_out(finishing)
+    assert manager.cleaner.states[EVENTS] is IDLE
+    with pytest.raises(OutOfDescriptors):
+        offsets_of_hosted(manager)
+    carry_all(manager.mendings(now_ms=NOW_MS))
+    assert 0 not in offsets_of_hosted(manager)
+    assert 12 in offsets_of_hosted(manager)
+    assert names_in(tmp_path / "events-0", ".swap") == []
+    finish(begun(manager))
+    assert offsets_in(manager) == [1, 3, 5, 7, 9, 10, 11, 12]
+
+
+def test_so_does_one_whose_log_comes_into_doubt_meanwhile(manager, tmp_path):
+    compaction = begun(manager)
+    works = compaction.put_in_place(clean(compaction.task), now_ms=NOW_MS)
+    carry_out(next(works))
+    with none_left(), suppress(OutOfDescriptors), manager.find(EVENTS) as log:
+        log.roll(now_ms=NOW_MS)
+    assert compaction.is_stopping
+    assert manager.mendings(now_ms=NOW_MS) == []
+    with pytest.raises(OutOfDescriptors), compaction:
+        next(works)
+    carry_all(manager.mendings(now_ms=NOW_MS))
+    assert 0 not in offsets_of_hosted(manager)
+    assert 12 in offsets_of_hosted(manager)
+    assert names_in(tmp_path / "events-0", ".swap") == []
+
+
+def offsets_of_hosted(manager):
+    with manager.find(EVENTS):
+        return offsets_in(manager)

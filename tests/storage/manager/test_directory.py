@@ -13,6 +13,7 @@ from odradek.protocol.errors import LogDirNotFound, OffsetOutOfRange, code_of
 from odradek.storage import clean_shutdown, meta_properties
 from odradek.storage.manager.directories import LogDirectories
 from odradek.storage.manager.directory import LogDirectoryOffline
+from odradek.storage.manager.disk_work import DiskWork
 from odradek.storage.manager.lock import DirectoryLocked
 from odradek.storage.meta_properties import DirectoryRefused, MetaProperties
 from tests.support.faulty_disk import FaultyDisk
@@ -185,6 +186,27 @@ def test_an_offline_directory_can_be_unmounted_and_taken_by_another(tmp_path):
     (directory,) = directories(tmp_path)
     with pytest.raises(LogDirectoryOffline):
         failing(directory)
+    directories(tmp_path).release()
+
+
+def test_a_directory_that_fails_belongs_to_nobody_else_while_something_may_write_there(tmp_path):
+    first = directories(tmp_path)
+    (failed,) = first
+    with failed.in_use():
+        with failed.in_use(), pytest.raises(LogDirectoryOffline):
+            failing(failed)
+        with pytest.raises(DirectoryLocked):
+            directories(tmp_path)
+    directories(tmp_path).release()
+
+
+def test_work_that_is_under_way_when_its_directory_fails_keeps_others_out(tmp_path):
+    (failed,) = directories(tmp_path)
+    work = DiskWork(failed, "writing", lambda: lambda: None)
+    with work:
+        failed.fail(OSError(errno.EIO, "broken"), "something else")
+        with pytest.raises(DirectoryLocked):
+            directories(tmp_path)
     directories(tmp_path).release()
 
 

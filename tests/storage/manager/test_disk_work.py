@@ -8,6 +8,7 @@ import pytest
 
 from odradek.storage.manager.directory import LogDirectory, LogDirectoryOffline
 from odradek.storage.manager.disk_work import DiskWork, carry_out
+from odradek.storage.open_segments import OutOfDescriptors
 
 
 @pytest.fixture
@@ -57,11 +58,35 @@ def test_work_that_fails_takes_its_directory_offline_and_is_not_done(directory):
 
 def test_work_that_cannot_begin_takes_its_directory_offline(directory):
     def begin():
-        raise OSError(errno.EMFILE, "too many files")
+        raise OSError(errno.EIO, "broken")
 
     with pytest.raises(LogDirectoryOffline):
         carry_out(DiskWork(directory, "opening", begin))
     assert not directory.is_online
+
+
+@pytest.mark.parametrize("error", [errno.EMFILE, errno.ENFILE])
+def test_work_that_wants_for_descriptors_is_broken_off_and_its_directory_stays_online(
+    directory, error
+):
+    story = Story(directory, failure=OSError(error, "too many files"), is_exclusive=True)
+    with pytest.raises(OutOfDescriptors, match="telling a story failed"):
+        carry_out(story.work)
+    assert story.events == ["begun", "run", False]
+    assert directory.is_online
+    carry_out(Story(directory, is_exclusive=True).work)
+
+
+@pytest.mark.parametrize("refusal", [OSError(errno.EMFILE, "too many"), OutOfDescriptors("many")])
+def test_so_is_work_that_wants_for_them_when_it_begins(directory, refusal):
+    def begin():
+        raise refusal
+
+    told = []
+    with pytest.raises(OutOfDescriptors):
+        carry_out(DiskWork(directory, "opening", begin, ended=told.append))
+    assert told == [False]
+    assert directory.is_online
 
 
 def test_work_in_an_offline_directory_does_not_begin(directory):

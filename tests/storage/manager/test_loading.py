@@ -1,6 +1,7 @@
 """Starting on log directories as they are found: clean or not, whole or not, ours or not."""
 
 import errno
+from contextlib import suppress
 
 import pytest
 
@@ -8,18 +9,25 @@ from odradek.protocol.errors import CorruptMessage, KafkaStorageError
 from odradek.protocol.types import Uuid
 from odradek.storage import clean_shutdown, log_loader, partition_metadata
 from odradek.storage.manager import loading
+from odradek.storage.manager.directories import LogDirectories
 from odradek.storage.manager.directory_checkpoints import CHECKPOINTS
 from odradek.storage.manager.loading import DuplicateLog
+from odradek.storage.manager.log_manager import LogManager
 from odradek.storage.offset_checkpoints import (
     CLEANER_OFFSETS,
     HIGH_WATERMARKS,
     LOG_START_OFFSETS,
     RECOVERY_POINTS,
 )
+from odradek.storage.open_segments import OutOfDescriptors
+from odradek.storage.settings import TopicSettings
+from odradek.storage.topic_table import TopicTable
 from tests.support.faulty_disk import FaultyDisk
+from tests.support.few_descriptors import FewDescriptors
 from tests.support.log_managers import (
     EVENTS,
     ORDERS,
+    PRODUCERS,
     Notebook,
     carry_all,
     contents,
@@ -79,6 +87,41 @@ def test_recovery_is_reported_directory_by_directory(tmp_path):
     observer = Notebook()
     managing(a, b, observer=observer)
     assert sorted(observer.progress) == [(a, 0, 1), (a, 1, 1), (b, 0, 1), (b, 1, 1)]
+
+
+def test_the_recovery_of_each_log_is_reported_segment_by_segment(tmp_path):
+    manager = managing(tmp_path, segment_bytes=200)
+    written(manager, EVENTS, *[bytes(100)] * 3)
+    written(manager, ORDERS, b"x")
+    manager.abandon()
+    again = LogManager(manager.directories, manager.topics)
+    manager.directories.open()
+    told = []
+    again.load(
+        now_ms=NOW_MS,
+        progress=lambda path, done, total: told.append((path.name, done, total)),
+    )
+    assert sorted(told) == [*(("events-0", done, 3) for done in range(3)), ("orders-0", 0, 1)]
+
+
+def test_logs_for_which_no_descriptor_is_left_are_refused_and_there_at_the_next_start(tmp_path):
+    filled(tmp_path).abandon()
+    outcomes = set()
+    for fail_at in range(1, 200):
+        directories = LogDirectories([tmp_path], Notebook())
+        directories.open()
+        manager = LogManager(directories, TopicTable(TopicSettings(), PRODUCERS))
+        with FewDescriptors(fail_at=fail_at) as system, suppress(OutOfDescriptors):
+            manager.load(now_ms=NOW_MS)
+            outcomes.add(frozenset(manager.logs.current))
+        assert directories.online
+        if not system.failed_calls:
+            break
+        manager.abandon()
+        again = managing(tmp_path)
+        assert contents(again) == {EVENTS: [b"a", b"b", b"c"], ORDERS: [b"x"]}
+        again.abandon()
+    assert outcomes == {frozenset(each) for each in ([EVENTS], [ORDERS], [EVENTS, ORDERS])}
 
 
 def test_only_the_directory_that_was_not_closed_is_recovered(tmp_path):

@@ -11,7 +11,10 @@ from odradek.storage.manager.directory import LogDirectoryOffline
 from odradek.storage.manager.disk_work import carry_out
 from odradek.storage.manager.moving import MARK
 from odradek.storage.offset_checkpoints import HIGH_WATERMARKS, RECOVERY_POINTS
+from odradek.storage.open_segments import OutOfDescriptors
+from tests.support.compaction import CLEANER
 from tests.support.faulty_disk import FaultyDisk
+from tests.support.few_descriptors import FewDescriptors
 from tests.support.log_managers import (
     EVENTS,
     Notebook,
@@ -223,3 +226,65 @@ def test_a_partition_can_be_deleted_in_the_middle_of_a_move(manager, two):
     carry_all(works)
     assert manager.directories.offline == []
     assert len(names_in(two[0], "-delete")) == len(names_in(two[1], "-delete")) == 1
+
+
+def test_a_new_name_that_could_not_be_synced_for_want_of_descriptors_is_synced_later(manager, two):
+    copied(manager, EVENTS, manager.directories.all[1])
+    carry_all(manager.prepare_move(EVENTS, now_ms=NOW_MS))
+    naming = manager.finish_move(EVENTS)
+    with FewDescriptors(fail_at=1), pytest.raises(OutOfDescriptors):
+        carry_out(naming)
+    assert not manager.find(EVENTS).is_name_synced
+    carry_all(manager.deletions(now_ms=NOW_MS))
+    assert manager.find(EVENTS).is_name_synced
+    carry_all(manager.deletions(now_ms=NOW_MS))
+    assert len(names_in(two[0], "-delete")) == 1
+    manager.close(now_ms=NOW_MS)
+    assert contents(managing(*two)) == {EVENTS: [b"1", b"2", b"3"]}
+
+
+def test_a_copy_of_which_old_segments_are_being_deleted_is_neither_cut_nor_put_in_place(two):
+    manager = managing(*two, segment_bytes=200, retention_bytes=150)
+    written(manager, EVENTS, *[bytes(100)] * 4)
+    future = copied(manager, EVENTS, manager.directories.all[1])
+    with future as copy:
+        copy.advance_high_watermark(copy.end_offset)
+    carry_all(manager.prepare_move(EVENTS, now_ms=NOW_MS))
+    _, works = manager.upkeep.apply_retention(NOW_MS)
+    for forbidden in (
+        lambda: manager.truncate(future, 1, now_ms=NOW_MS),
+        lambda: manager.truncate_fully(future, 1, now_ms=NOW_MS),
+        lambda: manager.delete_future(EVENTS),
+        lambda: manager.finish_move(EVENTS),
+    ):
+        with pytest.raises(AssertionError):
+            forbidden()
+    carry_all(works)
+    carry_out(manager.finish_move(EVENTS))
+
+
+def test_a_copy_may_be_cut_while_its_log_is_compacted(two):
+    compacted = {"cleanup_policy": ("compact",), "min_cleanable_dirty_ratio": 0.0}
+    manager = managing(*two, segment_bytes=200, **compacted)
+    hosted = manager.create(EVENTS, now_ms=NOW_MS)
+    with hosted as log:
+        for _ in range(4):
+            append(log, bytes(100), key=b"k")
+    flush(hosted)
+    future = copied(manager, EVENTS, manager.directories.all[1])
+    compaction = manager.upkeep.next_compaction(NOW_MS, CLEANER)
+    with compaction:
+        carry_out(manager.truncate(future, 1, now_ms=NOW_MS))
+        with pytest.raises(AssertionError):
+            manager.truncate(hosted, 1, now_ms=NOW_MS)
+    assert future.log.end_offset == 1
+
+
+def test_a_partition_has_one_copy_on_its_way_at_most(tmp_path):
+    manager = managing(*(tmp_path / name for name in "abc"))
+    written(manager, EVENTS, b"1")
+    _, b, c = manager.directories.all
+    copied(manager, EVENTS, b)
+    with pytest.raises(AssertionError):
+        manager.create_future(EVENTS, c, now_ms=NOW_MS)
+    assert names_in(c.path, "-future") == []

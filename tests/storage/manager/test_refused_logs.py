@@ -5,7 +5,10 @@ import pytest
 from odradek.protocol.errors import CorruptMessage
 from odradek.storage import clean_shutdown, log_loader
 from odradek.storage.manager import loading
+from odradek.storage.manager.disk_work import carry_out
 from odradek.storage.offset_checkpoints import LOG_START_OFFSETS
+from odradek.storage.open_segments import OutOfDescriptors
+from tests.support.few_descriptors import FewDescriptors
 from tests.support.log_managers import (
     EVENTS,
     ORDERS,
@@ -64,13 +67,22 @@ def test_its_directory_is_clean_again_without_it(manager, tmp_path):
     assert clean_shutdown.read(tmp_path) is not None
 
 
-def test_its_directory_is_not_clean_if_its_deletion_was_broken_off(manager, tmp_path):
+def test_its_directory_is_not_clean_while_its_deletion_is_under_way(manager, tmp_path):
     manager.delete(EVENTS)
-    (work,) = manager.deletions(now_ms=NOW_MS)
-    with pytest.raises(KeyboardInterrupt), work:
-        raise KeyboardInterrupt
+    manager.deletions(now_ms=NOW_MS)
     manager.close(now_ms=NOW_MS)
     assert clean_shutdown.read(tmp_path) is None
+
+
+def test_its_deletion_is_carried_out_again_if_it_was_broken_off(manager, tmp_path):
+    manager.delete(EVENTS)
+    for fail_at in (1, 2):
+        (work,) = manager.deletions(now_ms=NOW_MS)
+        with FewDescriptors(fail_at=fail_at), pytest.raises(OutOfDescriptors):
+            carry_out(work)
+    manager.close(now_ms=NOW_MS)
+    assert len(names_in(tmp_path, "-delete")) == 1
+    assert clean_shutdown.read(tmp_path) is not None
 
 
 def test_a_copy_that_cannot_be_opened_does_not_keep_its_log_from_use(tmp_path, refuse):

@@ -11,6 +11,7 @@ Owner: the event loop; part of the controller's event queue.
 
 from __future__ import annotations
 
+import asyncio
 import logging
 
 from odradek.controller import events
@@ -86,7 +87,8 @@ class Candidate:
             self.tenure = Tenure(self._office, elected)
             await self.tenure.begin()
             has_failed = False
-        except (ControllerMoved, SessionExpired):
+        except (ControllerMoved, SessionExpired, asyncio.CancelledError):
+            # Others know what to do then; a controller that is closed has not failed.
             has_failed = False
             raise
         finally:

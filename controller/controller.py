@@ -104,7 +104,10 @@ class Controller:
         return answer
 
     async def shut_down(self, broker: int, *, broker_epoch: int) -> tuple[TopicPartition, ...]:
-        """The partitions that a broker which is about to stop still leads."""
+        """The partitions that a broker which is about to stop still leads.
+
+        Of all that is refused with NotController, this alone is answered STALE_CONTROLLER_EPOCH.
+        """
         event = events.ControlledShutdown(broker, broker_epoch)
         left: tuple[TopicPartition, ...] = await self._ask(event)
         return left
@@ -124,9 +127,12 @@ class Controller:
         results: ElectionResults = await self._ask(events.ElectLeaders(kind, named))
         return results
 
-    async def alter_reassignments(self, requested: Targets) -> Outcomes:
+    async def alter_reassignments(
+        self, requested: Targets, *, may_change_factor: bool = True
+    ) -> Outcomes:
         """None for a target: what is under way shall be undone."""
-        outcomes: Outcomes = await self._ask(events.AlterReassignments(requested))
+        event = events.AlterReassignments(requested, may_change_factor)
+        outcomes: Outcomes = await self._ask(event)
         return outcomes
 
     async def reassignments(

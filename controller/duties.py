@@ -35,7 +35,9 @@ DUTIES: Mapping[type, Callable[[Tenure, Any], Awaitable[Any]]] = {
     ),
     events.IsrChanged: lambda tenure, event: tenure.reassignments.isr_changed(event.partitions),
     events.ElectLeaders: lambda tenure, event: tenure.preferred.elect(event.kind, event.partitions),
-    events.AlterReassignments: lambda tenure, event: tenure.reassignments.alter(event.requested),
+    events.AlterReassignments: lambda tenure, event: tenure.reassignments.alter(
+        event.requested, may_change_factor=event.may_change_factor
+    ),
     events.ListReassignments: lambda tenure, event: _listed(tenure, event),
     events.UncleanElectionsAllowed: lambda tenure, event: tenure.machinery.partitions.elect_missing(
         event.topic

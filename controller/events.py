@@ -137,6 +137,7 @@ class ElectLeaders:
 @dataclass(frozen=True, slots=True)
 class AlterReassignments:
     requested: Targets
+    may_change_factor: bool
 
 
 @dataclass(frozen=True, slots=True)

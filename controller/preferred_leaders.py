@@ -116,7 +116,7 @@ class PreferredLeaders:
             is_needed = leader != self._context.assignment(partition).replicas[0]
         else:
             is_needed = leader in (None, NO_LEADER) or leader not in self._context.live_brokers
-        return None if is_needed else ElectionNotNeeded()
+        return None if is_needed else ElectionNotNeeded("It is led as it should be.")
 
     async def _elected(
         self, kind: ElectionKind, partitions: Iterable[TopicPartition]

@@ -68,9 +68,9 @@ class Reassignments:
         begun = await self.from_node()
         await self._advance(each for each in sorted(self._context.reassigning) if each not in begun)
 
-    async def alter(self, requested: Targets) -> Outcomes:
+    async def alter(self, requested: Targets, *, may_change_factor: bool = True) -> Outcomes:
         """Begin, replace or cancel; why not, where it was not done."""
-        planned, refused = self._plan(requested, is_request=True)
+        planned, refused = self._plan(requested, may_change_factor=may_change_factor)
         if planned:
             await self._take_from_node(lambda partition, _: partition in planned)
         done = await self._begin(planned)
@@ -94,7 +94,7 @@ class Reassignments:
         asked = await self._machinery.reads.reassignments(self._watch)
         if asked is None:
             return ()
-        planned, refused = self._plan(asked, is_request=False)
+        planned, refused = self._plan(asked, may_wait_for_brokers=True)
         new = {each: to for each, to in planned.items() if not self._is_going_to(each, to)}
         done = await self._begin(new)
         refused |= {each: failure for each, failure in done.items() if failure is not None}
@@ -125,15 +125,14 @@ class Reassignments:
     # Asked for
 
     def _plan(
-        self, requested: Targets, *, is_request: bool
+        self, requested: Targets, **terms: bool
     ) -> tuple[Assignments, dict[TopicPartition, KafkaError]]:
+        """``terms`` are those of decide_assignment."""
         planned: Assignments = {}
         refused: dict[TopicPartition, KafkaError] = {}
         for partition, target in requested.items():
             try:
-                planned[partition] = decide_assignment(
-                    self._context, partition, target, may_wait_for_brokers=not is_request
-                )
+                planned[partition] = decide_assignment(self._context, partition, target, **terms)
             except KafkaError as refusal:
                 log.info("%s is not reassigned to %s: %s", partition, target, refusal)
                 refused[partition] = refusal

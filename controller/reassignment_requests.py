@@ -31,6 +31,7 @@ from odradek.protocol.api.list_partition_reassignments import (
 from odradek.protocol.error_codes import ErrorCode
 from odradek.protocol.errors import (
     InvalidReplicaAssignment,
+    InvalidReplicationFactor,
     KafkaError,
     NoReassignmentInProgress,
     UnknownTopicOrPartition,
@@ -50,10 +51,12 @@ def decide_assignment(
     target: Sequence[int] | None,
     *,
     may_wait_for_brokers: bool = False,
+    may_change_factor: bool = True,
 ) -> Assignment:
     """On the way to the target; None cancels.  Raises a KafkaError.
 
     Requests may add only brokers that are alive.  The node may name others: they may come yet.
+    Requests may say that there shall be no more and no fewer replicas than before (KIP-860).
     """
     now = context.assignment(partition)
     if target is not None:
@@ -65,6 +68,8 @@ def decide_assignment(
         raise NoReassignmentInProgress(f"{partition} is not being reassigned.")
     if partition.topic in context.to_delete or not now.replicas:
         raise UnknownTopicOrPartition("The partition does not exist.")
+    if target is not None and not may_change_factor:
+        _check_factor(now, target)
     new = now.reassigned_to(now.origin if target is None else target)
     _check_in_sync(context, partition, new)
     return new
@@ -77,6 +82,14 @@ def _check_brokers(target: Sequence[int]) -> None:
         raise InvalidReplicaAssignment(f"A broker is named twice: {list(target)}.")
     if min(target) < 0:
         raise InvalidReplicaAssignment(f"There are no brokers below zero: {list(target)}.")
+
+
+def _check_factor(now: Assignment, target: Sequence[int]) -> None:
+    """Against what a reassignment under way would lead to, if there is one."""
+    if len(target) != len(now.target):
+        raise InvalidReplicationFactor(
+            f"There would be {len(target)} replicas and not {len(now.target)} as before."
+        )
 
 
 def _check_in_sync(context: Context, partition: TopicPartition, new: Assignment) -> None:
@@ -100,9 +113,12 @@ def targets(request: AlterPartitionReassignmentsRequest) -> Targets:
     }
 
 
-def answer(outcomes: Outcomes) -> AlterPartitionReassignmentsResponse:
+def answer(
+    outcomes: Outcomes, *, may_change_factor: bool = True
+) -> AlterPartitionReassignmentsResponse:
     return AlterPartitionReassignmentsResponse(
         throttle_time_ms=0,
+        allow_replication_factor_change=may_change_factor,
         error_code=ErrorCode.NONE.code,
         error_message="",
         responses=[

@@ -1,5 +1,8 @@
 """Tests of a whole controller, and of the way from one to the next, on every store."""
 
+import asyncio
+import logging
+
 import pytest
 
 from odradek.controller.assignment import Assignment
@@ -13,6 +16,7 @@ from odradek.controller.store.payloads.cluster import ProducerIdBlock
 from odradek.controller.store.payloads.controller import ControllerEpoch
 from odradek.controller.store.payloads.notifications import LogDirEvent
 from odradek.controller.store.payloads.topic import TopicAssignment
+from odradek.controller.tenure import Tenure
 from odradek.protocol.api.alter_partition import AlterPartitionRequest
 from odradek.protocol.error_codes import ErrorCode
 from odradek.protocol.errors import ElectionNotNeeded, NotController
@@ -151,6 +155,21 @@ async def test_a_controller_that_cannot_begin_gives_up_and_tries_again(stores):
         assert cluster.controller_id is None
         await outside.delete(paths.FEATURE)
         await cluster.until(lambda: cluster.controller_id == 1)
+
+
+async def test_a_controller_that_is_closed_while_it_begins_has_not_failed(monkeypatch, caplog):
+    has_begun = asyncio.Event()
+
+    async def begin(tenure):
+        has_begun.set()
+        await asyncio.Event().wait()
+
+    monkeypatch.setattr(Tenure, "begin", begin)
+    async with ControlledCluster(MemoryStores()) as cluster:
+        await cluster.start(1)
+        await has_begun.wait()
+    assert not [each for each in caplog.records if each.levelno >= logging.ERROR]
+    assert not cluster.controllers[1].is_active
 
 
 async def test_an_id_that_is_taken_is_refused(stores):

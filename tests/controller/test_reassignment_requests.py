@@ -11,7 +11,13 @@ from odradek.controller.reassignment_requests import (
     targets,
 )
 from odradek.protocol.api_keys import ApiKey
-from odradek.protocol.errors import InvalidReplicaAssignment, KafkaError
+from odradek.protocol.error_codes import ErrorCode
+from odradek.protocol.errors import (
+    InvalidReplicaAssignment,
+    InvalidReplicationFactor,
+    KafkaError,
+    code_of,
+)
 from odradek.protocol.registry import api
 from odradek.protocol.types import TopicPartition
 from tests.support.controller_answers import saved_groups
@@ -93,6 +99,36 @@ async def test_a_node_may_name_brokers_that_are_not_there_and_a_request_may_not(
         decide_assignment(context, T0, (2, 3))
     decided = decide_assignment(context, T0, (2, 3), may_wait_for_brokers=True)
     assert decided == Assignment((2, 3, 1), adding=(2, 3), removing=(1,))
+
+
+async def test_as_many_replicas_as_before_where_a_request_says_so():
+    bench = await moving_bench([1, 2], brokers=(1, 2, 3, 4))
+    refused = await bench.reassignments.alter({T0: (3,)}, may_change_factor=False)
+    assert code_of(refused[T0]) == ErrorCode.INVALID_REPLICATION_FACTOR.code
+    assert await bench.reassignments.alter({T0: (3, 4)}, may_change_factor=False) == {T0: None}
+
+
+async def test_as_many_replicas_as_there_would_be_when_the_last_request_was_done():
+    bench = await moving_bench([1, 2], brokers=(1, 2, 3, 4))
+    await bench.reassignments.alter({T0: (1, 2, 3)})
+    context = bench.scene.context
+    with pytest.raises(InvalidReplicationFactor):
+        decide_assignment(context, T0, (1, 4), may_change_factor=False)
+    decided = decide_assignment(context, T0, (1, 3, 4), may_change_factor=False)
+    assert decided.target == (1, 3, 4)
+    assert decide_assignment(context, T0, None, may_change_factor=False).target == (1, 2)
+
+
+async def test_mistaken_brokers_are_found_before_their_number():
+    bench = await moving_bench([1, 2], brokers=(1, 2))
+    for target in ((), (1, 1, 2), (9,)):
+        with pytest.raises(InvalidReplicaAssignment):
+            decide_assignment(bench.scene.context, T0, target, may_change_factor=False)
+
+
+def test_an_answer_repeats_whether_the_number_of_replicas_might_change():
+    assert answer({}).allow_replication_factor_change
+    assert not answer({}, may_change_factor=False).allow_replication_factor_change
 
 
 async def test_a_broker_about_to_stop_is_given_nothing_new():

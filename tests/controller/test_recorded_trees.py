@@ -22,7 +22,15 @@ EVERY_STEP = [
 
 
 def test_all_that_was_recorded_is_there():
-    assert set(RECORDINGS) == {"topics", "failures", "reassignment", "old-protocol", "log-dirs"}
+    assert set(RECORDINGS) == {
+        "topics",
+        "failures",
+        "reassignment",
+        "old-protocol",
+        "log-dirs",
+        "left-stopped",
+        "left-killed",
+    }
 
 
 @pytest.mark.parametrize("step", EVERY_STEP)

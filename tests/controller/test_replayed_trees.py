@@ -1,48 +1,68 @@
-"""After each step of a recording our controller has written what Apache Kafka's had."""
+"""After each step of a recording our tree is the one that Apache Kafka had then.
 
-from dataclasses import replace
+All of it is compared: every node, its value to the byte, its version, whether it is ephemeral.
+Times, ports, and the ids of topics and of the cluster are those of each cluster (``Normaliser``).
+One thing is left out: how often the nodes of reassigned topics and /admin/reassign_partitions were
+written.  Kafka moves one partition after the other where we move all at once.
+"""
 
 import pytest
 
-from odradek.controller.assignment import Assignment
 from odradek.controller.preferred_leaders import ElectionKind
+from odradek.controller.registration import Identity, cluster_id
 from odradek.controller.store import paths
-from odradek.controller.store.base import Children, Create, Get, Node
+from odradek.controller.store.payloads.broker import (
+    BrokerRegistration,
+    Endpoint,
+    SecurityProtocol,
+)
 from odradek.controller.store.payloads.notifications import LogDirEvent
-from odradek.controller.store.payloads.topic import TopicAssignment
 from odradek.protocol.types import TopicPartition
 from tests.support.controlled_cluster import ControlledCluster
 from tests.support.followers import Followers
-from tests.support.recorded_trees import Normaliser, Recording, names_of_recorded_trees
-
-#: What a controller writes; of brokers' nodes it is only told whether they are there.
-ROOTS = (
-    "/admin",
-    "/brokers/topics",
-    "/controller",
-    "/controller_epoch",
-    "/feature",
-    "/isr_change_notification",
-    "/log_dir_event_notification",
+from tests.support.left_trees import shown_tree
+from tests.support.recorded_trees import (
+    Normaliser,
+    Recording,
+    content_of,
+    names_of_recorded_trees,
 )
+from tests.support.replayed_requests import ReplayedRequests
+
 #: Of brokers that know neither topic ids nor AlterPartition.
 OLD_PROTOCOL = "2.6"
-SEEN = (*ROOTS, "/brokers/ids/")
+PLAINTEXT = "PLAINTEXT"
+HOSTS = ["127.0.0.1", "localhost"]
+
+
+class ReplayedCluster(ControlledCluster):
+    """Of brokers that register as those of the recording did."""
+
+    def __init__(self, stores):
+        super().__init__(stores, auto_leader_rebalance_enable=False)
+        self.registrations = {}
+
+    def identity(self, broker):
+        return Identity(broker, self.registrations[broker], PLAINTEXT)
 
 
 class Replay:
     """The operations of a recording, done to a cluster of our own."""
 
-    def __init__(self, cluster):
+    def __init__(self, cluster, store):
         self.cluster = cluster
+        self.store = store
         self.followers = Followers(cluster)
+        self.requests = ReplayedRequests(store)
         self.normaliser = Normaliser()
-        self.knows_topic_ids = True
+        self.reassigned = set()
 
     async def follow(self, step):
         self._let_win(step.controller)
         await self._operate(step)
-        expected = comparable(step.tree)
+        await self._take_producer_ids(step)
+        self._note_reassigned(step)
+        expected = self.comparable(step.tree)
 
         async def is_there():
             return await self.tree() == expected
@@ -62,27 +82,34 @@ class Replay:
                 election.stand = abstain
 
     async def tree(self):
-        store = self.cluster.any_session
-        found = {}
-        level = ["/brokers/ids", *ROOTS]
-        while level:
-            operations = [each(path) for path in level for each in (Get, Children)]
-            outcomes = await store.run(operations)
-            below = []
-            for path, node, names in zip(level, outcomes[::2], outcomes[1::2], strict=True):
-                if isinstance(node, Node) and isinstance(names, list):
-                    below += [f"{path}/{name}" for name in names]
-                    found[path] = self.normaliser.node(
-                        path,
-                        node.value,
-                        is_ephemeral=bool(node.stat.ephemeral_owner),
-                        version=node.stat.version,
-                    )
-            level = below
-        return comparable(found)
+        roots = [f"/{name}" for name in await self.store.children("/")]
+        found = await shown_tree(self.store, *roots)
+        return self.comparable(
+            {
+                path: self.normaliser.node(
+                    path, node.value, is_ephemeral=node.is_ephemeral, version=node.version
+                )
+                for path, node in found.items()
+            }
+        )
+
+    def comparable(self, tree):
+        versions = {
+            path: 0 if path in self.reassigned else node.version for path, node in tree.items()
+        }
+        return {
+            path: (node.value, node.is_ephemeral, versions[path]) for path, node in tree.items()
+        }
+
+    def _note_reassigned(self, step):
+        for path, content in contents(step):
+            match content:
+                case {"adding_replicas": adding, "removing_replicas": removing}:
+                    if adding or removing:
+                        self.reassigned.update((path, paths.REASSIGN_PARTITIONS))
 
     async def _operate(self, step):
-        store, arguments = self.cluster.any_session, step.arguments
+        store, arguments = self.store, step.arguments
         match step.operation:
             case "create_node":
                 await store.create(arguments["path"], arguments["value"].encode())
@@ -91,15 +118,22 @@ class Replay:
             case "fail_log_dir":
                 await self._fail_log_dir(arguments["broker"], step.answer["partitions"])
             case "ask":
-                await self._ask(arguments["api"], arguments["request"], step)
+                if not await self.requests.ask(step):
+                    await self._ask(arguments["api"], arguments["request"])
             case "start_broker":
-                await self._start(arguments["broker"], arguments.get("protocol", "3.9"))
+                await self._start(**arguments)
             case operation:
                 await self._fare(operation, arguments["broker"])
 
-    async def _start(self, broker, protocol):
-        self.knows_topic_ids = self.followers.asks = protocol != OLD_PROTOCOL
+    async def _start(self, broker, rack=None, listeners=(PLAINTEXT,), protocol="3.9", log_dirs=1):
+        self.requests.knows_ids = self.followers.asks = protocol != OLD_PROTOCOL
+        endpoints = [
+            Endpoint(listener, host, 9092 + number, SecurityProtocol.PLAINTEXT)
+            for number, (listener, host) in enumerate(zip(listeners, HOSTS, strict=False))
+        ]
+        self.cluster.registrations[broker] = BrokerRegistration(tuple(endpoints), rack)
         await self.cluster.start(broker, inter_broker_protocol_version=protocol)
+        await cluster_id(self.store, "ours")
 
     async def _fare(self, operation, broker):
         cluster = self.cluster
@@ -127,20 +161,23 @@ class Replay:
         store = self.cluster.sessions[broker]
         await store.create(paths.LOG_DIR_EVENTS.new, event, is_sequential=True)
 
-    async def _ask(self, api, request, step):
+    async def _ask(self, api, request):
         match api:
-            case "CREATE_PARTITIONS":
-                for topic in request["topics"]:
-                    await self._grow(topic["name"], step)
-            case "DELETE_TOPICS":
-                for topic in request["topicNames"]:
-                    await self.cluster.any_session.create(paths.topic_to_delete(topic))
             case "ELECT_LEADERS":
                 await self._elect(request)
             case "ALTER_PARTITION_REASSIGNMENTS":
                 await self._reassign(request)
             case _:
-                await self._create_as_in(step)
+                assert api == "INIT_PRODUCER_ID"
+
+    async def _take_producer_ids(self, step):
+        """Brokers do when they have given all theirs, and old ones when they start."""
+        for path, content in contents(step):
+            if path == paths.PRODUCER_ID_BLOCK and content:
+                await self.cluster.until(lambda: self.cluster.controller_id is not None)
+                broker = content["broker"]
+                epoch = self.cluster.controllers[broker].broker_epoch
+                await self.cluster.controller.allocate_producer_ids(broker, broker_epoch=epoch)
 
     async def _elect(self, request):
         partitions = [
@@ -161,45 +198,16 @@ class Replay:
             {each: at if at is None else tuple(at) for each, at in targets.items()}
         )
 
-    async def _create_as_in(self, step):
-        """Topics, by request or because something was looked for that is kept in them."""
-        for operation, path, *_ in step.writes:
-            if operation == "create" and path.rpartition("/")[0] == paths.TOPICS:
-                await self._create(paths.topic_of(path), step)
-
-    async def _create(self, name, step):
-        config = paths.topic_config(name).path
-        topic_id = self.cluster._new_topic_id() if self.knows_topic_ids else None
-        node = TopicAssignment(placed(name, step), topic_id)
-        await self.cluster.any_session.multi(
-            [Create(config, step.tree[config].value), Create(paths.topic(name), node.encode())]
-        )
-
-    async def _grow(self, name, step):
-        path = paths.topic(name)
-        value, _ = await self.cluster.any_session.get(path)
-        node = replace(TopicAssignment.decode(value), partitions=placed(name, step))
-        await self.cluster.any_session.set(path, node.encode())
-
 
 async def abstain():
     return None
 
 
-def placed(name, step):
-    return {number: Assignment(tuple(at)) for number, at in step.assignment(name).items()}
-
-
-def comparable(tree):
-    return {path: seen(path, node) for path, node in tree.items() if path.startswith(SEEN)}
-
-
-def seen(path, node):
-    """Ports differ; Kafka moves one partition after the other, and so writes more often."""
-    if path.startswith("/brokers/ids/"):
-        return None
-    is_written_once = path.count("/") == 3 or path == "/admin/reassign_partitions"
-    return replace(node, version=0) if is_written_once else node
+def contents(step):
+    """What was written, and where."""
+    for operation, path, value, *_ in step.writes:
+        if operation != "delete":
+            yield path, content_of((value or "").encode())
 
 
 def differences(ours, theirs):
@@ -213,8 +221,7 @@ def differences(ours, theirs):
 @pytest.mark.parametrize("name", names_of_recorded_trees())
 async def test_what_is_written_is_what_kafka_wrote(name, stores):
     recording = Recording.load(name)
-    async with ControlledCluster(stores, auto_leader_rebalance_enable=False) as cluster:
-        await cluster.open_outside()
-        replay = Replay(cluster)
+    async with ReplayedCluster(stores) as cluster:
+        replay = Replay(cluster, await cluster.open_outside())
         for step in recording.steps:
             await replay.follow(step)

@@ -1,27 +1,15 @@
 """Requests about topics and configurations write, to the byte, what Apache Kafka writes."""
 
-from random import Random
-
 import pytest
 
-from odradek.controller.config_admin import ConfigAdmin
-from odradek.controller.config_alterations import altered
-from odradek.controller.metadata_reads import MetadataReads
 from odradek.controller.store import paths
 from odradek.controller.store.base import Create
 from odradek.controller.store.tree import Tree
-from odradek.controller.topic_admin import TopicAdmin
-from odradek.controller.topic_names import random_topic_id
-from odradek.controller.topic_requests import BY_DEFAULT, Growth, NewTopic, TopicDefaults
-from odradek.protocol.api_keys import ApiKey
-from odradek.protocol.registry import api
 from tests.support.controller_scene import registration
-from tests.support.kafka_json import from_json
 from tests.support.memory_store import MemoryStore
 from tests.support.recorded_trees import Normaliser, Recording, names_of_recorded_trees
-from tests.support.topic_entries import topic_entry
+from tests.support.replayed_requests import ReplayedRequests
 
-BROKER_RESOURCE = 4
 ASKED = {"CREATE_TOPICS", "CREATE_PARTITIONS", "INCREMENTAL_ALTER_CONFIGS", "ALTER_CONFIGS"}
 
 
@@ -31,16 +19,7 @@ class Replay:
     def __init__(self):
         self.store = MemoryStore(Tree())
         self.normaliser = Normaliser()
-        random = Random(1)
-        self.configs = ConfigAdmin(self.store, server=lambda: ())
-        self.knows_ids = True
-        self.topics = TopicAdmin(
-            self.store,
-            MetadataReads(self.store),
-            defaults=TopicDefaults,
-            random=random,
-            new_topic_id=lambda: random_topic_id(random) if self.knows_ids else None,
-        )
+        self.requests = ReplayedRequests(self.store)
 
     async def open(self):
         await self.store.open_session()
@@ -53,41 +32,12 @@ class Replay:
             case "start_broker", _:
                 node = registration(arguments["broker"], rack=arguments.get("rack"))
                 await self.store.create(paths.broker(arguments["broker"]), node.encode())
-                self.knows_ids = arguments.get("protocol", "3.9") == "3.9"
+                self.requests.knows_ids = arguments.get("protocol", "3.9") == "3.9"
             case "stop_broker" | "kill_broker", _:
                 await self.store.delete(paths.broker(arguments["broker"]))
             case "ask", name if name in ASKED and succeeded(step):
-                request = api(ApiKey[name]).request
-                message = from_json(request, arguments["version"], arguments["request"])
-                await self._ask(name, message, step)
-                return True
+                return await self.requests.ask(step)
         return False
-
-    async def _ask(self, name, message, step):
-        match name:
-            case "CREATE_TOPICS":
-                entries = [as_it_was_placed(topic, step) for topic in message.topics]
-                plans = await self.topics.plan_topics(entries)
-                assert all(isinstance(plan, NewTopic) for plan in plans.values()), plans
-                assert await self.topics.create_topics([*plans.values()]) == {}
-            case "CREATE_PARTITIONS":
-                plans = await self.topics.plan_growths(message.topics)
-                assert all(isinstance(plan, Growth) for plan in plans.values()), plans
-                assert await self.topics.grow_topics([*plans.values()]) == {}
-            case "ALTER_CONFIGS":
-                (resource,) = message.resources
-                await self.configs.replace_topic(resource.resource_name, resource.configs)
-            case "INCREMENTAL_ALTER_CONFIGS":
-                (resource,) = message.resources
-                await self._alter(resource)
-
-    async def _alter(self, resource):
-        if resource.resource_type == BROKER_RESOURCE:
-            number = int(resource.resource_name) if resource.resource_name else None
-            entity = paths.broker_config(number)
-            await self.configs.alter(entity, lambda now: altered(now, resource.configs, {}))
-        else:
-            await self.configs.alter_topic(resource.resource_name, resource.configs)
 
     async def value(self, path):
         node = await self.store.get(path)
@@ -97,14 +47,6 @@ class Replay:
 def succeeded(step):
     (answers,) = (each for each in step.answer.values() if isinstance(each, list))
     return {each["errorCode"] for each in answers} == {0}
-
-
-def as_it_was_placed(topic, step):
-    """Kafka has drawn where replicas go; we take them to the same brokers."""
-    if topic.num_partitions == BY_DEFAULT:
-        return topic
-    config = {each.name: each.value for each in topic.configs}
-    return topic_entry(topic.name, replicas=step.assignment(topic.name), config=config)
 
 
 def written_by_requests(step):

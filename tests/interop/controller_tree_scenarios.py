@@ -5,6 +5,9 @@
     reassignment  by request and by node: under way, replaced, cancelled, taken over, finished
     log-dirs      a broker that loses one of two
     old-protocol  before topic ids and AlterPartition (2.6), then the same cluster brought to 3.9
+    left-stopped  a topic half deleted and one half moved, when one broker after the other stops;
+                  and what the next controller makes of it
+    left-killed   the same, but they are killed
 
 Wherever chance would decide, there is one step for one change: two brokers that came back at once
 would join an ISR in any order.
@@ -236,10 +239,48 @@ LOG_DIRS = Scenario(
     ],
 )
 
+#: What waits for broker 3 is unfinished then.
+LEFT = [
+    start(1, rack="east"),
+    start(2, rack="west"),
+    start(3, rack="east"),
+    create("steady", [[1, 2], [2, 3], [3, 1]], configs={"retention.ms": "3600000"}),
+    create("lonely", [[3]]),
+    create("moving", [[1, 2], [2, 1]]),
+    create("going", [[3, 1], [1, 2]]),
+    grow("steady", 5, [[2, 1], [1, 3]]),
+    alter(TOPIC, "steady", (SET, "max.message.bytes", "2000"), (DELETE, "retention.ms", None)),
+    alter(BROKER, "2", (SET, "log.cleaner.threads", "2"), to=2),
+    alter(BROKER, "", (SET, "log.retention.ms", "7200000")),
+    quota({"user": "alice", "client-id": None}, "producer_byte_rate", 1024.0),
+    stop(3),
+    create_node(REASSIGNMENT, listed("moving", {0: [1, 3]}), moves("moving", 0, isr=[1, 2])),
+    delete_in_vain("going"),
+]
+ALONE = state_of("steady", 0, isr=[1])
+NOBODY = has("/controller_epoch")
+LEFT_BEHIND = {
+    "stopped": [*LEFT, stop(2, ALONE), stop(1, NOBODY)],
+    "killed": [*LEFT, kill(2, ALONE), kill(1, NOBODY)],
+}
+TAKEN_OVER = [
+    start(1, until=controller_epoch(2, ALONE), rack="east"),
+    start(
+        2,
+        until=both(state_of("steady", 1, leader=2), state_of("steady", 0, isr=[1, 2])),
+        rack="west",
+    ),
+    start(3, rack="east"),
+]
+
 SCENARIOS = {
     "topics": TOPICS,
     "failures": FAILURES,
     "reassignment": REASSIGNMENTS,
     "old-protocol": OLD_PROTOCOL,
     "log-dirs": LOG_DIRS,
+    **{
+        f"left-{ending}": Scenario(SETTINGS, [*steps, *TAKEN_OVER])
+        for ending, steps in LEFT_BEHIND.items()
+    },
 }

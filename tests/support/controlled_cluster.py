@@ -84,12 +84,15 @@ class ControlledCluster:
         for broker in brokers:
             store = await self._stores.open()
             await create_roots(store)
-            identity = Identity(broker, registration(broker), LISTENER)
+            identity = self.identity(broker)
             chosen = ControllerSettings(**{**self._settings, **settings})
             controller = Controller(store, identity, chosen, self._world())
             epoch = await controller.start()
             self.controllers[broker], self.sessions[broker] = controller, store
             self.brokers.start(broker, epoch=epoch)
+
+    def identity(self, broker: int) -> Identity:
+        return Identity(broker, registration(broker), LISTENER)
 
     async def start_three(self) -> None:
         """Of which the first is the controller; all know of each other then."""

@@ -1,4 +1,37 @@
-"""The daemon: sockets, router, replica manager, coordinators, command line.
+"""The daemon: one broker that real clients use.
 
-Nothing is here yet: it follows the controller.
+The way of a request, and of its answer:
+
+    network/           acceptor, processor, connection: bytes come in, and become frames
+    router.py          header, version, decoding; refusals; encoding
+    routes.py          which handler answers which API, and what it may touch
+    call.py            what a handler is told of a request
+    handlers/          one small module for each API: it translates
+    replicas/          the partitions: append, read, lead, follow, stop
+    fetching/          what a Fetch is to be given, and what it was given before
+    metadata/          the cluster, as its controller tells of it
+    admin/             configurations shown and changed
+    transactions/      ids for producers
+    settings/          what a broker can be told, and what it was told
+
+How it is put together and runs:
+
+    server.py          the broker as a whole: start and stop
+    assembly.py        the parts that serve requests, put together
+    services.py        those of them that handlers use
+    identity.py        which broker this is, of which cluster
+    store.py           where the cluster's metadata is kept
+    broker_state.py    where it is in its life
+    failures.py        why it could not start
+    background.py      tasks, and jobs that come round again
+    disk.py            threads for what sleeps in the kernel
+    worker.py          the process for what computes
+    recovery_workers.py  processes that recover logs
+    log_care.py        what is done to logs from time to time
+    schedules.py       when
+    unclean_elections.py  when the controller may hold them
+    log_events.py      what logs report unasked
+    clock.py           the system's clock
+    logs.py            how it writes its own log
+    cli/               the command line
 """

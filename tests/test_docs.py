@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from odradek.broker.settings import reference as settings_reference
 from odradek.controller import partition_state, replica_state
 from odradek.protocol.reference import as_markdown
 from tests.support.state_diagrams import diagram
@@ -32,6 +33,10 @@ def test_every_link_between_documents_leads_somewhere(document):
 
 def test_the_table_of_apis_is_fresh():
     assert (ROOT / "docs/protocol.md").read_text() == as_markdown()
+
+
+def test_the_tables_of_settings_are_fresh():
+    assert (ROOT / "docs/configuration.md").read_text() == settings_reference.as_markdown()
 
 
 @pytest.mark.parametrize("machine", [partition_state, replica_state])

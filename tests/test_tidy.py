@@ -23,7 +23,15 @@ ARGUMENTS_PER_FUNCTION = 6
 
 PACKAGES = {"broker", "config", "controller", "protocol", "spark_jobs", "storage"}
 # The roots, where an unforeseen failure is logged once and the next piece of work begins.
-MAY_CATCH_EVERYTHING = frozenset({"controller/event_queue.py"})
+MAY_CATCH_EVERYTHING = frozenset(
+    {
+        "broker/background.py",
+        "broker/network/connection.py",
+        "broker/network/pending_answers.py",
+        "broker/router.py",
+        "controller/event_queue.py",
+    }
+)
 STARTS_TASKS = "broker/background.py"
 LEFT_OVER = re.compile(r"\b(TO" r"DO|FIX" r"ME|XX" r"X)\b")
 Function = ast.FunctionDef | ast.AsyncFunctionDef

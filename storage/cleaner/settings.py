@@ -22,7 +22,7 @@ class CleanerSettings(Settings):
         default=1,
         at_least=0,
         update=Update.CLUSTER,
-        doc="How many logs are compacted at once.",
+        doc="0 stops compaction; more is as one: the worker compacts one log after the other.",
     )
     io_max_bytes_per_second: float = number(
         "log.cleaner.io.max.bytes.per.second",

@@ -1,0 +1,95 @@
+"""What shall be set: of a topic, this broker, all brokers or a logger.
+
+What is asked for is checked against the settings in force, and written to the store; it is in force
+when the store has told every broker.  Only levels of loggers are changed on the spot.
+
+Kafka answers a broker's bad value with INVALID_REQUEST and a topic's with INVALID_CONFIG, and tools
+have come to rely on it.
+
+Owner: the event loop.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from odradek.broker.admin.logger_levels import change_levels
+from odradek.broker.admin.resources import ResourceType, check_is_this_broker
+from odradek.broker.settings.dynamic import DynamicSettings
+from odradek.broker.settings.server_settings import BY_NAME
+from odradek.broker.settings.updates import usable
+from odradek.config.definition import Layer, SettingError
+from odradek.controller.config_admin import ConfigAdmin
+from odradek.controller.config_alterations import (
+    Config,
+    ConfigChange,
+    ConfigText,
+    altered,
+    replaced,
+)
+from odradek.controller.store import paths
+from odradek.protocol.errors import InvalidRequest
+
+
+class BrokerConfigAdmin:
+    """Changes configurations on behalf of clients."""
+
+    def __init__(self, tree: ConfigAdmin, settings: DynamicSettings, *, broker_id: int) -> None:
+        self._tree = tree
+        self._settings = settings
+        self._broker_id = broker_id
+
+    async def alter(
+        self, kind: ResourceType, name: str, changes: Sequence[ConfigChange], *, validate_only: bool
+    ) -> None:
+        """Only these settings; raises a KafkaError."""
+        match kind:
+            case ResourceType.TOPIC:
+                await self._tree.alter_topic(name, changes, validate_only=validate_only)
+            case ResourceType.BROKER:
+
+                def change(config: Config) -> Config:
+                    return altered(config, changes, BY_NAME)
+
+                await self._alter_broker(name, change, validate_only=validate_only)
+            case ResourceType.BROKER_LOGGER:
+                check_is_this_broker(name, self._broker_id)
+                change_levels(changes, validate_only=validate_only)
+            case _:
+                raise _not_kept(kind)
+
+    async def replace(
+        self, kind: ResourceType, name: str, texts: Sequence[ConfigText], *, validate_only: bool
+    ) -> None:
+        """Everything that was configured; raises a KafkaError."""
+        match kind:
+            case ResourceType.TOPIC:
+                await self._tree.replace_topic(name, texts, validate_only=validate_only)
+            case ResourceType.BROKER:
+                await self._alter_broker(
+                    name, lambda _: replaced(texts), validate_only=validate_only
+                )
+            case _:
+                raise _not_kept(kind)
+
+    async def _alter_broker(
+        self, name: str, change: Callable[[Config], Config], *, validate_only: bool
+    ) -> None:
+        if name:
+            check_is_this_broker(name, self._broker_id)
+        entity = paths.broker_config(self._broker_id if name else None)
+        layer = Layer.BROKER if name else Layer.CLUSTER
+
+        def decide(config: Config) -> Config:
+            after = change(usable(config, layer, whose=str(entity)))
+            try:
+                self._settings.check(layer, after)
+            except SettingError as broken:
+                raise InvalidRequest(str(broken)) from broken
+            return after
+
+        await self._tree.alter(entity, decide, validate_only=validate_only)
+
+
+def _not_kept(kind: ResourceType) -> InvalidRequest:
+    return InvalidRequest(f"Configurations of {kind.name} cannot be changed here.")

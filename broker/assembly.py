@@ -1,0 +1,195 @@
+"""The parts of a broker that serve requests, put together; nothing is started here.
+
+Owner: the event loop.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass
+from random import SystemRandom
+from typing import cast
+
+from odradek.broker import clock
+from odradek.broker.admin.config_admin import BrokerConfigAdmin
+from odradek.broker.admin.config_descriptions import ConfigDescriptions
+from odradek.broker.background import Background
+from odradek.broker.disk import Disk
+from odradek.broker.fetching.fetch_sessions import FetchSessions
+from odradek.broker.log_care import LogCare
+from odradek.broker.metadata.metadata_cache import MetadataCache
+from odradek.broker.metadata.topic_creator import TopicCreator
+from odradek.broker.network.client import BrokerClient
+from odradek.broker.network.endpoint import Endpoint
+from odradek.broker.replicas.controller_fence import ControllerFence
+from odradek.broker.replicas.log_dir_move import LogDirMoves
+from odradek.broker.replicas.replica_manager import ReplicaManager
+from odradek.broker.services import Services
+from odradek.broker.settings.dynamic import CareSettings, DynamicSettings
+from odradek.broker.settings.topic_configs import TopicConfigs
+from odradek.broker.transactions.producer_ids import Block, ProducerIds
+from odradek.broker.worker import Worker
+from odradek.controller.broker_link import BrokerLink
+from odradek.controller.config_admin import ConfigAdmin
+from odradek.controller.context import Broker
+from odradek.controller.controller import Controller
+from odradek.controller.metadata_reads import MetadataReads
+from odradek.controller.registration import Identity
+from odradek.controller.store.base import MetadataStore
+from odradek.controller.store.payloads import broker as registered
+from odradek.controller.tenure import ControllerWorld
+from odradek.controller.topic_admin import TopicAdmin
+from odradek.controller.topic_names import random_topic_id
+from odradek.controller.topic_requests import TopicDefaults
+from odradek.protocol.types import Uuid
+from odradek.storage.manager.log_manager import LogManager
+
+_random = SystemRandom()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ground:
+    """What the parts stand on."""
+
+    broker_id: int
+    cluster_id: str
+    settings: DynamicSettings
+    store: MetadataStore
+    logs: LogManager
+    disk: Disk
+    worker: Worker
+    background: Background
+    #: What others are told of where this broker listens.
+    advertised: Sequence[Endpoint]
+
+
+class Assembly:
+    """A broker's parts."""
+
+    def __init__(self, ground: Ground) -> None:
+        self._ground = ground
+        settings, store = ground.settings, ground.store
+        self.cluster = MetadataCache(ground.cluster_id)
+        self.care = LogCare(
+            ground.logs,
+            CareSettings(settings),
+            disk=ground.disk,
+            worker=ground.worker,
+            now_ms=clock.now_ms,
+        )
+        self.replicas = ReplicaManager(
+            ground.broker_id,
+            ground.logs,
+            self.cluster,
+            care=self.care,
+            start=ground.background.start,
+            now_ms=clock.now_ms,
+        )
+        self.replicas.moves = self.moves = LogDirMoves(
+            self.replicas,
+            ground.logs,
+            care=self.care,
+            disk=ground.disk,
+            start=ground.background.start,
+            now_ms=clock.now_ms,
+        )
+        self.controller = Controller(
+            store, self._identity(), settings.current.controller, self._world()
+        )
+        self.services = self._services()
+
+    def _services(self) -> Services:
+        ground = self._ground
+        settings, store = ground.settings, ground.store
+        topic_admin = TopicAdmin(
+            store,
+            MetadataReads(store),
+            defaults=self._topic_defaults,
+            random=_random,
+            new_topic_id=_new_topic_id,
+        )
+        config_tree = ConfigAdmin(store, server=lambda: settings.current.defaults_of_topics)
+        return Services(
+            settings=settings,
+            replicas=self.replicas,
+            moves=self.moves,
+            logs=ground.logs,
+            disk=ground.disk,
+            cluster=self.cluster,
+            controller=self.controller,
+            fence=ControllerFence(lambda: self.controller.broker_epoch),
+            fetch_sessions=FetchSessions(
+                slots=settings.current.broker.fetch_session_slots, now_ms=clock.now_ms
+            ),
+            topic_admin=topic_admin,
+            topic_creator=TopicCreator(
+                topic_admin,
+                is_enabled=lambda: settings.current.broker.auto_create_topics_enable,
+                internal=lambda name: settings.current.internal_topics.entry(name),
+            ),
+            config_descriptions=ConfigDescriptions(
+                settings, store, broker_id=ground.broker_id, has_topic=self.cluster.has_topic
+            ),
+            config_admin=BrokerConfigAdmin(config_tree, settings, broker_id=ground.broker_id),
+            topic_configs=TopicConfigs(settings, store),
+            producer_ids=ProducerIds(self._allocate_producer_ids),
+            now_ms=clock.now_ms,
+        )
+
+    def _identity(self) -> Identity:
+        current = self._ground.settings.current
+        registration = registered.BrokerRegistration(
+            endpoints=tuple(
+                registered.Endpoint(
+                    each.listener,
+                    each.host,
+                    each.port,
+                    registered.SecurityProtocol[each.security_protocol],
+                )
+                for each in self._ground.advertised
+            ),
+            rack=current.broker.rack,
+            timestamp_ms=clock.now_ms(),
+        )
+        return Identity(self._ground.broker_id, registration, current.network.inter_broker_listener)
+
+    def _world(self) -> ControllerWorld:
+        return ControllerWorld(
+            connect=self._link_to,
+            start_task=self._ground.background.start,
+            sleep=asyncio.sleep,
+            now_ms=clock.now_ms,
+            new_topic_id=_new_topic_id,
+        )
+
+    def _link_to(self, broker: Broker) -> BrokerLink:
+        """By the control plane, if there is one; every broker of a cluster has the same."""
+        current = self._ground.settings.current
+        network = current.network
+        listener = network.control_plane_listener or network.inter_broker_listener
+        found = next(each for each in broker.registration.endpoints if each.listener == listener)
+        client = BrokerClient(
+            found.host,
+            found.port,
+            client_id=str(self._ground.broker_id),
+            timeout_s=current.broker.controller_socket_timeout_ms / 1000,
+        )
+        return cast(BrokerLink, client)
+
+    def _topic_defaults(self) -> TopicDefaults:
+        current = self._ground.settings.current
+        return TopicDefaults(
+            partitions=current.broker.num_partitions,
+            replication_factor=current.broker.default_replication_factor,
+            server=current.defaults_of_topics,
+        )
+
+    async def _allocate_producer_ids(self) -> Block:
+        return await self.controller.allocate_producer_ids(
+            self._ground.broker_id, broker_epoch=self.controller.broker_epoch
+        )
+
+
+def _new_topic_id() -> Uuid:
+    return random_topic_id(_random)

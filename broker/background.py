@@ -1,0 +1,76 @@
+"""The broker's tasks: each has a name, is watched, and ends with the broker.
+
+A job that comes round again and fails is tried again when it is next due: its failure is logged
+with its traceback, once for each time.  What else fails is logged too, and is over.
+
+Owner: the event loop.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Coroutine
+from typing import Any, TypeVar
+
+log = logging.getLogger(__name__)
+
+Returned = TypeVar("Returned")
+
+
+class Background:
+    """Starts tasks and keeps them until they end."""
+
+    def __init__(self) -> None:
+        # The loop itself refers to tasks only weakly.
+        self._tasks: set[asyncio.Task[Any]] = set()
+
+    def start(
+        self, work: Coroutine[Any, Any, Returned], name: str = "task"
+    ) -> asyncio.Task[Returned]:
+        """Run it beside everything else; whoever awaits the task sees how it ends, and so do we."""
+        task = asyncio.create_task(work, name=name)
+        self._tasks.add(task)
+        task.add_done_callback(self._ended)
+        return task
+
+    def every(
+        self,
+        interval_s: Callable[[], float],
+        job: Callable[[], Awaitable[None] | None],
+        *,
+        name: str,
+        first_after_s: float | None = None,
+    ) -> None:
+        """Do ``job`` again and again, with a pause between its end and its next beginning."""
+        self.start(self._repeat(interval_s, job, name, first_after_s), name)
+
+    async def stop(self) -> None:
+        """Cancel what still runs, and wait until it has ended."""
+        while tasks := list(self._tasks):
+            for task in tasks:
+                task.cancel()
+            await asyncio.wait(tasks)
+            self._tasks.difference_update(tasks)
+
+    async def _repeat(
+        self,
+        interval_s: Callable[[], float],
+        job: Callable[[], Awaitable[None] | None],
+        name: str,
+        first_after_s: float | None,
+    ) -> None:
+        await asyncio.sleep(interval_s() if first_after_s is None else first_after_s)
+        while True:
+            try:
+                waiting = job()
+                if waiting is not None:
+                    await waiting
+            except Exception:
+                log.exception("%s failed, and will be tried again", name)
+            await asyncio.sleep(interval_s())
+
+    def _ended(self, task: asyncio.Task[Any]) -> None:
+        self._tasks.discard(task)
+        if not task.cancelled() and (failure := task.exception()) is not None:
+            log.error("%s failed", task.get_name(), exc_info=failure)

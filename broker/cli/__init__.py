@@ -1,0 +1,20 @@
+"""The command line: one module for each command of ``odradek``, and what they share.
+
+main.py            which command is meant, and what becomes of its failures
+serve.py           run a broker
+topics.py          create, list, describe, alter and delete topics
+configs.py         describe and alter the settings of topics and brokers
+produce.py         write records
+consume.py         read records
+dump_log.py        print what is in the files of a log
+zookeeper.py       run a ZooKeeper
+version.py         which version this is
+
+serving.py         a broker in this process: settings, signals, its end
+cluster.py         the cluster that a command speaks to, through confluent-kafka
+assignments.py     NAME=VALUE, as settings and headers are written
+failed.py          a command that failed, and why
+record_lines.py    records as lines of text or JSON, read and written
+starting_point.py  where reading begins: an offset, a time, the beginning, the end
+tables.py          rows: a table for a terminal, tabs for a pipe, JSON for a program
+"""

@@ -1,0 +1,151 @@
+"""``odradek configs``: describe and alter the settings of topics and brokers."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING
+
+from odradek.broker.cli import cluster, tables
+from odradek.broker.cli.assignments import assignment, by_name
+from odradek.broker.cli.failed import CommandFailed
+
+if TYPE_CHECKING:
+    from confluent_kafka.admin import ConfigEntry, ConfigResource
+
+Commands = argparse._SubParsersAction  # the only name that argparse has for it
+
+TOPIC, BROKER = "topic", "broker"
+COLUMNS = ("name", "value", "source", "read_only", "sensitive")
+
+
+def add_to(commands: Commands[argparse.ArgumentParser]) -> None:
+    parser = commands.add_parser(
+        "configs",
+        help="describe and alter the settings of topics and brokers",
+        description=__doc__,
+        epilog="Example: odradek configs alter topic orders --set retention.ms=60000",
+    )
+    verbs = parser.add_subparsers(title="what to do", metavar="VERB", required=True)
+    _add_describe(verbs)
+    _add_alter(verbs)
+
+
+def _add_describe(verbs: Commands[argparse.ArgumentParser]) -> None:
+    parser = verbs.add_parser(
+        "describe",
+        help="show settings, and where they come from",
+        description="Show the settings of a topic or broker that were set, and where: for it "
+        "alone, for all brokers, or in the broker's file.",
+    )
+    _add_resource(parser)
+    parser.add_argument("--all", action="store_true", help="also those that have their default")
+    tables.add_options(parser)
+    cluster.add_options(parser)
+    parser.set_defaults(run=cluster.client_command(describe))
+
+
+def _add_alter(verbs: Commands[argparse.ArgumentParser]) -> None:
+    parser = verbs.add_parser(
+        "alter",
+        help="change settings while the broker runs",
+        description="Change settings of a topic or broker; those not named stay as they are.",
+    )
+    _add_resource(parser)
+    written = {
+        "--set": "give a setting a value",
+        "--append": "add to a setting that is a list",
+        "--subtract": "take from a setting that is a list",
+    }
+    for option, help_text in written.items():
+        parser.add_argument(
+            option,
+            metavar="NAME=VALUE",
+            type=assignment,
+            action="append",
+            default=[],
+            help=f"{help_text}; repeatable",
+        )
+    parser.add_argument(
+        "--unset",
+        metavar="NAME",
+        action="append",
+        default=[],
+        help="let a setting have its default again; repeatable",
+    )
+    cluster.add_options(parser)
+    parser.set_defaults(run=cluster.client_command(alter))
+
+
+def _add_resource(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("kind", choices=(TOPIC, BROKER))
+    parser.add_argument("name", metavar="NAME", help="the topic's name, or the broker's id")
+
+
+def describe(arguments: argparse.Namespace) -> int:
+    resource = _resource(arguments.kind, arguments.name)
+    admin = cluster.admin(arguments)
+    futures = admin.describe_configs([resource], request_timeout=arguments.timeout)
+    entries: Mapping[str, ConfigEntry] = cluster.outcome(arguments.name, futures[resource])
+    rows = [
+        (name, entry.value, _source(entry), entry.is_read_only, entry.is_sensitive)
+        for name, entry in sorted(entries.items())
+        if arguments.all or _source(entry) != "default"
+    ]
+    title = f"Settings of {arguments.kind} {arguments.name}"
+    tables.show(COLUMNS, rows, title=title, as_json=arguments.json)
+    return 0
+
+
+def alter(arguments: argparse.Namespace) -> int:
+    changes = {
+        "SET": by_name(arguments.set),
+        "APPEND": by_name(arguments.append),
+        "SUBTRACT": by_name(arguments.subtract),
+    }
+    if not any(changes.values()) and not arguments.unset:
+        raise CommandFailed("nothing to change: give --set, --append, --subtract or --unset")
+    return _alter(arguments, arguments.kind, changes, arguments.unset)
+
+
+def alter_topic(
+    arguments: argparse.Namespace, changes: Mapping[str, str], unset: Iterable[str]
+) -> int:
+    """The exit status."""
+    return _alter(arguments, TOPIC, {"SET": changes}, unset)
+
+
+def _alter(
+    arguments: argparse.Namespace,
+    kind: str,
+    changes: Mapping[str, Mapping[str, str]],
+    unset: Iterable[str],
+) -> int:
+    from confluent_kafka.admin import AlterConfigOpType, ConfigEntry
+
+    resource = _resource(kind, arguments.name)
+    for operation, texts in changes.items():
+        for name, text in texts.items():
+            how = AlterConfigOpType[operation]
+            resource.add_incremental_config(ConfigEntry(name, text, incremental_operation=how))
+    for name in unset:
+        how = AlterConfigOpType.DELETE
+        resource.add_incremental_config(ConfigEntry(name, None, incremental_operation=how))
+    admin = cluster.admin(arguments)
+    futures = admin.incremental_alter_configs([resource], request_timeout=arguments.timeout)
+    told = {f"{kind} {arguments.name}": future for future in futures.values()}
+    return cluster.settle(told, done="altered")
+
+
+def _resource(kind: str, name: str) -> ConfigResource:
+    from confluent_kafka.admin import ConfigResource, ResourceType
+
+    return ConfigResource(ResourceType[kind.upper()], name)
+
+
+def _source(entry: ConfigEntry) -> str:
+    """``topic``, ``broker``, ``default broker``, ``static broker`` (its file), ``default``."""
+    from confluent_kafka.admin import ConfigSource
+
+    name = ConfigSource(entry.source).name
+    return name.removeprefix("DYNAMIC_").removesuffix("_CONFIG").replace("_", " ").lower()

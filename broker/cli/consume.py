@@ -1,0 +1,240 @@
+"""``odradek consume``: read the records of a topic, without a group."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from odradek.broker.cli import cluster
+from odradek.broker.cli.failed import CommandFailed
+from odradek.broker.cli.record_lines import FIELDS, Headers, Record, Template, json_line
+from odradek.broker.cli.starting_point import Start, StartingPoint, starting_point
+
+if TYPE_CHECKING:
+    from confluent_kafka import Consumer, Message
+
+#: Demanded by the library, though nothing is committed and no group is joined.
+GROUP = "odradek-cli"
+BATCH_RECORDS = 1000
+POLL_S = 0.2
+
+
+@dataclass(frozen=True, slots=True)
+class Range:
+    """What is to be read of a partition, and where its log ended when that was asked."""
+
+    start: int
+    end: int
+
+
+def add_to(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    parser = commands.add_parser(
+        "consume",
+        help="read records",
+        description="Print the records of a topic, and wait for more until it is interrupted.",
+        epilog="Examples: odradek consume orders --until-end --json | "
+        "odradek consume orders --from -10 --format '{partition}:{offset} {key}={value}'",
+    )
+    parser.add_argument("topic", metavar="TOPIC")
+    parser.add_argument(
+        "--from",
+        dest="start",
+        metavar="WHERE",
+        type=starting_point,
+        default="beginning",
+        help="beginning (as if not given), end, an offset, -N for the last N of each partition, a "
+        "time such as 2026-11-16T12:00:00, or @MILLISECONDS",
+    )
+    parser.add_argument(
+        "--partition",
+        metavar="N",
+        type=int,
+        action="append",
+        help="read this one; repeatable; all of them, if not given",
+    )
+    _add_ends(parser)
+    written = parser.add_mutually_exclusive_group()
+    written.add_argument(
+        "--format",
+        metavar="TEXT",
+        default="{value}",
+        help=f"how a record is printed, with {', '.join(FIELDS)} in braces (%(default)s)",
+    )
+    written.add_argument(
+        "--json", action="store_true", help="a line of JSON for each, which produce --json reads"
+    )
+    cluster.add_options(parser)
+    parser.set_defaults(run=cluster.client_command(run))
+
+
+def _add_ends(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--count", metavar="N", type=int, help="stop after so many records")
+    parser.add_argument(
+        "--until-end", action="store_true", help="stop when all that is there now has been read"
+    )
+    parser.add_argument(
+        "--idle", metavar="SECONDS", type=float, help="stop when nothing came for this long"
+    )
+
+
+def run(arguments: argparse.Namespace) -> int:
+    from confluent_kafka import Consumer
+
+    line = _line_writer(arguments)
+    consumer = Consumer(
+        cluster.settings(
+            arguments,
+            group_id=GROUP,
+            enable_auto_commit=False,
+            enable_partition_eof=True,
+            auto_offset_reset="earliest",
+        )
+    )
+    try:
+        ranges = _ranges(consumer, arguments)
+        _assign(consumer, arguments.topic, ranges)
+        for batch in _batches(consumer, arguments, ranges):
+            for record in batch:
+                sys.stdout.buffer.write(line(record))
+            sys.stdout.buffer.flush()
+    finally:
+        consumer.close()
+    return 0
+
+
+def _line_writer(arguments: argparse.Namespace) -> Callable[[Record], bytes]:
+    return json_line if arguments.json else Template(arguments.format).line
+
+
+def _ranges(consumer: Consumer, arguments: argparse.Namespace) -> dict[int, Range]:
+    from confluent_kafka import TopicPartition
+
+    topic, timeout_s = arguments.topic, arguments.timeout
+    partitions = _partitions(consumer, arguments)
+    bounds = {
+        partition: consumer.get_watermark_offsets(
+            TopicPartition(topic, partition), timeout=timeout_s, cached=False
+        )
+        for partition in partitions
+    }
+    point: StartingPoint = arguments.start
+    if point.kind is Start.TIMESTAMP:
+        asked = [TopicPartition(topic, partition, point.number) for partition in partitions]
+        found = consumer.offsets_for_times(asked, timeout=timeout_s)
+        # What is after all records is answered with a negative number.
+        starts = {
+            each.partition: bounds[each.partition][1] if each.offset < 0 else each.offset
+            for each in found
+        }
+    elif point.kind is Start.BEFORE_END:
+        starts = {partition: bounds[partition][1] - point.number for partition in partitions}
+    else:
+        starts = dict.fromkeys(partitions, point.number)
+    return {
+        partition: Range(_within(starts[partition], low=low, high=high), high)
+        for partition, (low, high) in bounds.items()
+    }
+
+
+def _partitions(consumer: Consumer, arguments: argparse.Namespace) -> list[int]:
+    topics = consumer.list_topics(arguments.topic, timeout=arguments.timeout).topics
+    topic = topics[arguments.topic]
+    if topic.error is not None:
+        raise CommandFailed(f"{arguments.topic}: {cluster.reason(topic.error)}")
+    there = sorted(topic.partitions)
+    wanted: list[int] = arguments.partition or there
+    missing = sorted(set(wanted) - set(there))
+    if missing:
+        raise CommandFailed(f"{arguments.topic} has no partition {', '.join(map(str, missing))}")
+    return wanted
+
+
+def _within(offset: int, *, low: int, high: int) -> int:
+    return min(max(offset, low), high)
+
+
+def _assign(consumer: Consumer, topic: str, ranges: dict[int, Range]) -> None:
+    from confluent_kafka import TopicPartition
+
+    consumer.assign([TopicPartition(topic, number, each.start) for number, each in ranges.items()])
+
+
+def _batches(
+    consumer: Consumer, arguments: argparse.Namespace, ranges: dict[int, Range]
+) -> Iterator[list[Record]]:
+    """Until one of the ends that were asked for."""
+    unread = _Unread(ranges)
+    left = sys.maxsize if arguments.count is None else arguments.count
+    last_s = time.monotonic()
+    while left > 0 and (unread or not arguments.until_end):
+        messages = consumer.consume(min(left, BATCH_RECORDS), timeout=POLL_S)
+        records = [_record(message) for message in messages if unread.takes(message)]
+        if arguments.until_end:
+            records = [record for record in records if not unread.is_beyond(record)]
+        if records:
+            yield records
+            left -= len(records)
+            last_s = time.monotonic()
+        elif arguments.idle is not None and time.monotonic() - last_s > arguments.idle:
+            return
+
+
+class _Unread:
+    """In which partitions is there more to come of what was there at the beginning?"""
+
+    def __init__(self, ranges: dict[int, Range]) -> None:
+        self._ends = {number: each.end for number, each in ranges.items()}
+        self._partitions = {number for number, each in ranges.items() if each.start < each.end}
+
+    def __bool__(self) -> bool:
+        return bool(self._partitions)
+
+    def takes(self, message: Message) -> bool:
+        """Whether it is a record.  It may also be that there is none left, for now."""
+        partition, offset = message.partition(), message.offset()
+        is_record = not _is_end(message)
+        assert partition is not None
+        assert offset is not None
+        # Not every offset has a record that is shown, so the last one may never come.
+        if not is_record or offset + 1 >= self._ends[partition]:
+            self._partitions.discard(partition)
+        return is_record
+
+    def is_beyond(self, record: Record) -> bool:
+        assert record.partition is not None
+        assert record.offset is not None
+        return record.offset >= self._ends[record.partition]
+
+
+def _is_end(message: Message) -> bool:
+    """Raises CommandFailed for any other event."""
+    error = message.error()
+    if error is None:
+        return False
+    if error.name() != "_PARTITION_EOF":
+        raise CommandFailed(f"{message.topic()}: {cluster.reason(error)}")
+    return True
+
+
+def _record(message: Message) -> Record:
+    from confluent_kafka import TIMESTAMP_NOT_AVAILABLE
+
+    kind, timestamp = message.timestamp()
+    return Record(
+        value=message.value(),
+        key=message.key(),
+        headers=_headers(message),
+        topic=message.topic(),
+        partition=message.partition(),
+        offset=message.offset(),
+        timestamp=None if kind == TIMESTAMP_NOT_AVAILABLE else timestamp,
+    )
+
+
+def _headers(message: Message) -> Headers:
+    found: Any = message.headers()  # a list of pairs, whatever the library's types say
+    return [*found] if found else []

@@ -1,0 +1,70 @@
+"""``odradek``: which command is meant, and what becomes of its failures?
+
+    exit status 0   done
+                1   it failed; one line on standard error says why
+                2   the command makes no sense
+              130   interrupted from the keyboard
+              141   whoever read the output has gone, as with ``| head``
+
+A command's module is imported whatever the command, and so must not import what is heavy or may be
+missing before it runs.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import Sequence
+
+from odradek.broker.cli import (
+    configs,
+    consume,
+    dump_log,
+    produce,
+    serve,
+    topics,
+    version,
+    zookeeper,
+)
+from odradek.broker.cli.failed import CommandFailed
+
+COMMANDS = (serve, topics, configs, produce, consume, dump_log, zookeeper, version)
+FAILED = 1
+INTERRUPTED, UNREAD = 128 + 2, 128 + 13  # what a shell says of SIGINT and SIGPIPE
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """The exit status."""
+    chosen = _parser().parse_args(arguments)
+    try:
+        status: int = chosen.run(chosen)
+        sys.stdout.flush()
+    except CommandFailed as failure:
+        print(f"odradek: {failure}", file=sys.stderr)
+        return FAILED
+    except BrokenPipeError:
+        # What is still buffered would fail again when the interpreter flushes at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return UNREAD
+    except KeyboardInterrupt:
+        return INTERRUPTED
+    return status
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="odradek",
+        description="A Kafka-compatible broker in pure Python, and what one needs beside it.",
+        epilog="`odradek COMMAND --help` tells more.  All but serve, dump-log, zookeeper and "
+        "version are clients: they work with any Kafka at --bootstrap, 127.0.0.1:9092 if it is not "
+        "given, and need the extra `cli`.",
+    )
+    commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
+    for command in COMMANDS:
+        command.add_to(commands)
+    return parser
+
+
+if __name__ == "__main__":
+    sys.exit(main())

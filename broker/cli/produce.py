@@ -1,0 +1,219 @@
+"""``odradek produce``: write records to a topic."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Iterable, Iterator
+from contextlib import ExitStack
+from dataclasses import replace
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Any
+
+from odradek.broker.cli import cluster
+from odradek.broker.cli.assignments import assignment
+from odradek.broker.cli.failed import CommandFailed
+from odradek.broker.cli.record_lines import Record, from_json
+
+if TYPE_CHECKING:
+    from confluent_kafka import KafkaError, Message, Producer
+
+CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
+LINGER_MS = 5
+POLL_S = 0.1
+
+
+def add_to(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    parser = commands.add_parser(
+        "produce",
+        help="write records",
+        description="Write records to a topic: the values given, or else the lines of a file or of "
+        "standard input, each of them one record.",
+        epilog="Examples: odradek produce orders 'two apples' --key alice | "
+        "odradek produce orders --file orders.txt --key-separator : --codec zstd",
+    )
+    parser.add_argument("topic", metavar="TOPIC")
+    parser.add_argument("values", nargs="*", metavar="VALUE", help="a record's value")
+    parser.add_argument("--file", metavar="FILE", type=Path, help="read lines from here")
+    _add_record_options(parser)
+    _add_producer_options(parser)
+    cluster.add_options(parser)
+    parser.set_defaults(run=cluster.client_command(run))
+
+
+def _add_record_options(parser: argparse.ArgumentParser) -> None:
+    group = parser.add_argument_group("records")
+    forms = group.add_mutually_exclusive_group()
+    forms.add_argument(
+        "--key-separator", metavar="TEXT", help="what is before it in a line is the record's key"
+    )
+    forms.add_argument(
+        "--json",
+        action="store_true",
+        help='lines are JSON, as consume --json writes it: {"key": "k", "value": "v"}; null is '
+        "null, and a record without a value deletes its key in a compacted topic",
+    )
+    group.add_argument("--key", metavar="TEXT", help="the key of every record that has none")
+    group.add_argument(
+        "--header",
+        metavar="NAME=VALUE",
+        type=assignment,
+        action="append",
+        default=[],
+        help="a header that every record has; repeatable",
+    )
+    group.add_argument(
+        "--partition", metavar="N", type=int, help="else a record's key decides, or chance"
+    )
+
+
+def _add_producer_options(parser: argparse.ArgumentParser) -> None:
+    group = parser.add_argument_group("producer")
+    group.add_argument("--codec", choices=CODECS, default="none", help="compression (%(default)s)")
+    group.add_argument(
+        "--acks",
+        choices=("0", "1", "all"),
+        default="all",
+        help="who must have a record before it counts as written: nobody, the leader, or all "
+        "replicas in sync (%(default)s)",
+    )
+    group.add_argument(
+        "--idempotent", action="store_true", help="never twice, never out of order; needs acks=all"
+    )
+    group.add_argument(
+        "--report", action="store_true", help="print partition and offset of each record"
+    )
+
+
+def run(arguments: argparse.Namespace) -> int:
+    from confluent_kafka import Producer
+
+    if arguments.idempotent and arguments.acks != "all":
+        raise CommandFailed("--idempotent needs --acks all")
+    producer = Producer(
+        cluster.settings(
+            arguments,
+            acks=arguments.acks,
+            compression_type=arguments.codec,
+            enable_idempotence=arguments.idempotent,
+            linger_ms=LINGER_MS,
+            # As Java's producer does, so that a key has the same partition wherever it comes from.
+            partitioner="murmur2_random",
+            message_timeout_ms=int(arguments.timeout * 1000),
+        )
+    )
+    deliveries = _Deliveries(is_told=arguments.report)
+    with ExitStack() as opened:
+        for record in _records(arguments, opened):
+            _send(producer, arguments.topic, record, deliveries)
+        producer.flush()
+    deliveries.check()
+    return 0
+
+
+class _Deliveries:
+    """What became of the records."""
+
+    def __init__(self, *, is_told: bool) -> None:
+        self._is_told = is_told
+        self._written = 0
+        self._lost = 0
+        self._first: KafkaError | None = None
+
+    def __call__(self, error: KafkaError | None, message: Message) -> None:
+        if error is not None:
+            self._lost += 1
+            self._first = self._first or error
+            return
+        self._written += 1
+        if self._is_told:
+            print(message.partition(), message.offset(), sep="\t")
+
+    def check(self) -> None:
+        """Raises CommandFailed unless all were written."""
+        if self._first is not None:
+            count = self._written + self._lost
+            raise CommandFailed(
+                f"{self._lost} of {count} records were not written: {cluster.reason(self._first)}"
+            )
+
+
+def _send(producer: Producer, topic: str, record: Record, deliveries: _Deliveries) -> None:
+    # The library takes no None for what is to be left to it.
+    said: dict[str, Any] = {"partition": record.partition, "timestamp": record.timestamp}
+    said = {name: number for name, number in said.items() if number is not None}
+    while True:
+        try:
+            producer.produce(
+                topic,
+                record.value,
+                record.key,
+                headers=list(record.headers),
+                on_delivery=deliveries,
+                **said,
+            )
+        except BufferError:
+            producer.poll(POLL_S)  # as much waits already as the library wants to keep
+        else:
+            producer.poll(0)
+            return
+
+
+def _records(arguments: argparse.Namespace, opened: ExitStack) -> Iterator[Record]:
+    """With what all of them have in common."""
+    headers: list[tuple[str, bytes | None]] = [
+        (each.name, each.text.encode()) for each in arguments.header
+    ]
+    key = None if arguments.key is None else arguments.key.encode()
+    for record in _own_records(arguments, opened):
+        partition = arguments.partition if record.partition is None else record.partition
+        yield replace(
+            record,
+            key=key if record.key is None else record.key,
+            headers=[*record.headers, *headers],
+            partition=partition,
+        )
+
+
+def _own_records(arguments: argparse.Namespace, opened: ExitStack) -> Iterator[Record]:
+    if arguments.values and arguments.file is not None:
+        raise CommandFailed("give values or --file, not both")
+    lines: Iterable[bytes]
+    if arguments.values:
+        lines = [value.encode("utf-8", "surrogateescape") for value in arguments.values]
+    else:
+        lines = _file(arguments.file, opened)
+    for number, line in enumerate(lines, start=1):
+        try:
+            yield _record(arguments, line.removesuffix(b"\n"))
+        except ValueError as wrong:
+            raise CommandFailed(f"record {number}: {wrong}") from wrong
+
+
+def _record(arguments: argparse.Namespace, line: bytes) -> Record:
+    """Raises ValueError."""
+    if arguments.json:
+        return from_json(line)
+    if arguments.key_separator is None:
+        return Record(line)
+    key, sign, value = line.partition(arguments.key_separator.encode())
+    if not sign:
+        raise ValueError(f"there is no {arguments.key_separator!r} after a key")
+    return Record(value, key=key)
+
+
+def _file(path: Path | None, opened: ExitStack) -> IO[bytes]:
+    if path is None:
+        return sys.stdin.buffer
+    try:
+        if not sys.stderr.isatty():
+            return opened.enter_context(path.open("rb"))
+        from rich import progress
+        from rich.console import Console
+
+        console = Console(stderr=True)
+        return opened.enter_context(
+            progress.open(path, "rb", description=path.name, console=console, transient=True)
+        )
+    except OSError as failure:
+        raise CommandFailed(f"{path}: {failure.strerror}") from failure

@@ -1,0 +1,119 @@
+"""A broker in this process: its settings read, its signals heard, its end waited for.
+
+Owner: the process.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import resource
+import signal
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from pathlib import Path
+
+from odradek.broker.cli.failed import CommandFailed
+from odradek.broker.failures import CANNOT_START
+from odradek.broker.network.endpoint import Endpoint
+from odradek.broker.server import Server
+from odradek.broker.settings.server_settings import ServerSettings
+from odradek.broker.settings.sources import BadSettings, load
+
+log = logging.getLogger(__name__)
+
+#: More than any broker needs; where there is no limit at all, some libraries try every number.
+FILES_MAX = 1 << 20
+
+
+def serve(*, file: Path | None, overrides: Sequence[str], ready_file: Path | None) -> int:
+    """The exit status, once the broker has ended; raises CommandFailed."""
+    try:
+        settings = load(file=file, environment=os.environ, overrides=overrides)
+    except BadSettings as wrong:
+        raise CommandFailed(str(wrong)) from wrong
+    _forget_last_time(ready_file)
+    _raise_file_limit()
+    with asyncio.Runner(loop_factory=_loop_factory()) as runner:
+        return runner.run(_serve(settings, ready_file))
+
+
+async def _serve(settings: ServerSettings, ready_file: Path | None) -> int:
+    _cancel_on_signals()
+    server = Server(settings)
+    try:
+        await server.start()
+        _announce(", ".join(map(_address, server.endpoints)), ready_file)
+        await server.failed.wait()
+        status = 1
+    except CANNOT_START as failure:
+        raise CommandFailed(str(failure)) from failure
+    except asyncio.CancelledError:
+        status = 0
+    finally:
+        await server.stop()
+    log.info("The broker has stopped")
+    return status
+
+
+def _cancel_on_signals() -> None:
+    """The first is obeyed in order; a second one ends the process as if there were no handler."""
+    loop, task = asyncio.get_running_loop(), asyncio.current_task()
+    assert task is not None
+
+    def stop(number: signal.Signals) -> None:
+        log.info("%s: the broker stops", number.name)
+        for each in (signal.SIGTERM, signal.SIGINT):
+            loop.remove_signal_handler(each)
+        task.cancel()
+
+    for each in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(each, stop, each)
+
+
+def _address(endpoint: Endpoint) -> str:
+    host = f"[{endpoint.host}]" if ":" in endpoint.host else endpoint.host
+    return f"{host}:{endpoint.port}"
+
+
+def _forget_last_time(ready_file: Path | None) -> None:
+    """Whoever waits for the file is not to be told of a broker that has ended."""
+    try:
+        if ready_file is not None:
+            ready_file.unlink(missing_ok=True)
+            ready_file.parent.stat()
+    except OSError as failure:
+        raise CommandFailed(f"--ready-file {ready_file}: {failure.strerror}") from failure
+
+
+def _announce(address: str, ready_file: Path | None) -> None:
+    if ready_file is not None:
+        # Whoever waits for the file finds it whole.
+        temporary = ready_file.with_name(ready_file.name + ".tmp")
+        temporary.write_text(address + "\n")
+        temporary.replace(ready_file)
+    # That nobody reads it is no reason to stop.
+    with suppress(BrokenPipeError):
+        print(f"Ready at {address}", flush=True)
+
+
+def _raise_file_limit() -> None:
+    """As far as one may without asking: every segment takes three files, every client one."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = FILES_MAX if hard == resource.RLIM_INFINITY else min(hard, FILES_MAX)
+    if soft == resource.RLIM_INFINITY or soft >= wanted:
+        return
+    try:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+    except (OSError, ValueError) as refused:
+        log.warning("No more than %d files can be open: %s", soft, refused)
+
+
+def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
+    try:
+        import uvloop
+    except ImportError:
+        return None
+    factory: Callable[[], asyncio.AbstractEventLoop] = uvloop.new_event_loop
+    return factory

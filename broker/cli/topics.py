@@ -1,0 +1,240 @@
+"""``odradek topics``: create, list, describe, alter and delete topics."""
+
+from __future__ import annotations
+
+import argparse
+from typing import TYPE_CHECKING, Any
+
+from odradek.broker.cli import cluster, tables
+from odradek.broker.cli.assignments import assignment, by_name
+from odradek.broker.cli.configs import alter_topic
+from odradek.broker.cli.failed import CommandFailed
+
+if TYPE_CHECKING:
+    from confluent_kafka.admin import AdminClient, TopicDescription
+
+Commands = argparse._SubParsersAction  # the only name that argparse has for it
+
+FROM_BROKER = -1
+COLUMNS = ("topic", "partition", "leader", "replicas", "isr", "start", "end")
+
+
+def add_to(commands: Commands[argparse.ArgumentParser]) -> None:
+    parser = commands.add_parser(
+        "topics",
+        help="create, list, describe, alter and delete topics",
+        description=__doc__,
+        epilog="Example: odradek topics create orders --partitions 3 --config retention.ms=60000",
+    )
+    verbs = parser.add_subparsers(title="what to do", metavar="VERB", required=True)
+    _add_create(verbs)
+    _add_list(verbs)
+    _add_describe(verbs)
+    _add_alter(verbs)
+    _add_delete(verbs)
+
+
+def _add_create(verbs: Commands[argparse.ArgumentParser]) -> None:
+    parser = verbs.add_parser("create", help="create topics", description="Create topics.")
+    parser.add_argument("names", nargs="+", metavar="TOPIC")
+    parser.add_argument(
+        "--partitions",
+        metavar="N",
+        type=int,
+        default=FROM_BROKER,
+        help="how many partitions each has (the broker's num.partitions)",
+    )
+    parser.add_argument(
+        "--replication-factor",
+        metavar="N",
+        type=int,
+        default=FROM_BROKER,
+        help="on how many brokers (the broker's default.replication.factor)",
+    )
+    parser.add_argument(
+        "--config",
+        metavar="NAME=VALUE",
+        type=assignment,
+        action="append",
+        default=[],
+        help="a setting of the topics; repeatable",
+    )
+    parser.add_argument("--if-not-exists", action="store_true", help="let be what is there already")
+    _finish(parser, create)
+
+
+def _add_list(verbs: Commands[argparse.ArgumentParser]) -> None:
+    parser = verbs.add_parser("list", help="list topics", description="List all topics, by name.")
+    parser.add_argument("--no-internal", action="store_true", help="without the broker's own")
+    tables.add_options(parser)
+    _finish(parser, list_topics)
+
+
+def _add_describe(verbs: Commands[argparse.ArgumentParser]) -> None:
+    parser = verbs.add_parser(
+        "describe",
+        help="show partitions, leaders, replicas and offsets",
+        description="Show each partition of topics: its leader, its replicas, those in sync, and "
+        "the offsets where its log starts and ends.  A partition without a leader has no offsets.",
+    )
+    parser.add_argument("names", nargs="*", metavar="TOPIC", help="all topics, if none is named")
+    tables.add_options(parser)
+    _finish(parser, describe)
+
+
+def _add_alter(verbs: Commands[argparse.ArgumentParser]) -> None:
+    parser = verbs.add_parser(
+        "alter",
+        help="add partitions, change settings",
+        description="Add partitions to a topic, or change its settings, or both.",
+    )
+    parser.add_argument("name", metavar="TOPIC")
+    parser.add_argument("--partitions", metavar="N", type=int, help="how many it has from now on")
+    parser.add_argument(
+        "--config",
+        metavar="NAME=VALUE",
+        type=assignment,
+        action="append",
+        default=[],
+        help="a setting to change; repeatable",
+    )
+    parser.add_argument(
+        "--unset",
+        metavar="NAME",
+        action="append",
+        default=[],
+        help="a setting that has its default again; repeatable",
+    )
+    _finish(parser, alter)
+
+
+def _add_delete(verbs: Commands[argparse.ArgumentParser]) -> None:
+    parser = verbs.add_parser(
+        "delete", help="delete topics", description="Delete topics with all their records."
+    )
+    parser.add_argument("names", nargs="+", metavar="TOPIC")
+    parser.add_argument("--if-exists", action="store_true", help="let be what is not there")
+    _finish(parser, delete)
+
+
+def _finish(parser: argparse.ArgumentParser, run: cluster.Run) -> None:
+    cluster.add_options(parser)
+    parser.set_defaults(run=cluster.client_command(run))
+
+
+def create(arguments: argparse.Namespace) -> int:
+    from confluent_kafka.admin import NewTopic
+
+    topics = [
+        NewTopic(
+            name,
+            num_partitions=arguments.partitions,
+            replication_factor=arguments.replication_factor,
+            config=by_name(arguments.config),
+        )
+        for name in arguments.names
+    ]
+    admin = cluster.admin(arguments)
+    futures = admin.create_topics(topics, **cluster.deadlines(arguments))
+    forgiven = frozenset({"TOPIC_ALREADY_EXISTS"} if arguments.if_not_exists else ())
+    return cluster.settle(futures, done="created", forgiven=forgiven)
+
+
+def list_topics(arguments: argparse.Namespace) -> int:
+    found = _described(cluster.admin(arguments), [], arguments.timeout)
+    rows = [
+        (topic.name, len(topic.partitions), _replication(topic), topic.is_internal)
+        for topic in found
+        if not (arguments.no_internal and topic.is_internal)
+    ]
+    columns = ("topic", "partitions", "replicas", "internal")
+    tables.show(columns, rows, title="Topics", as_json=arguments.json)
+    return 0
+
+
+def describe(arguments: argparse.Namespace) -> int:
+    admin = cluster.admin(arguments)
+    topics = _described(admin, arguments.names, arguments.timeout)
+    starts, ends = _bounds(admin, topics, arguments.timeout)
+    rows = [
+        (
+            topic.name,
+            partition.id,
+            None if partition.leader is None else partition.leader.id,
+            [node.id for node in partition.replicas],
+            [node.id for node in partition.isr],
+            starts.get((topic.name, partition.id)),
+            ends.get((topic.name, partition.id)),
+        )
+        for topic in topics
+        for partition in topic.partitions
+    ]
+    tables.show(COLUMNS, rows, title="Partitions", as_json=arguments.json)
+    return 0
+
+
+def alter(arguments: argparse.Namespace) -> int:
+    from confluent_kafka.admin import NewPartitions
+
+    if arguments.partitions is None and not (arguments.config or arguments.unset):
+        raise CommandFailed("nothing to change: give --partitions, --config or --unset")
+    admin = cluster.admin(arguments)
+    status = 0
+    if arguments.config or arguments.unset:
+        status |= alter_topic(arguments, by_name(arguments.config), arguments.unset)
+    if arguments.partitions is not None:
+        wanted = [NewPartitions(arguments.name, arguments.partitions)]
+        futures = admin.create_partitions(wanted, **cluster.deadlines(arguments))
+        status |= cluster.settle(futures, done=f"has {arguments.partitions} partitions")
+    return status
+
+
+def delete(arguments: argparse.Namespace) -> int:
+    admin = cluster.admin(arguments)
+    futures = admin.delete_topics(arguments.names, **cluster.deadlines(arguments))
+    forgiven = frozenset({"UNKNOWN_TOPIC_OR_PART"} if arguments.if_exists else ())
+    return cluster.settle(futures, done="deleted", forgiven=forgiven)
+
+
+def _described(admin: AdminClient, names: list[str], timeout_s: float) -> list[TopicDescription]:
+    """All topics if none is named."""
+    from confluent_kafka import TopicCollection
+
+    names = names or sorted(admin.list_topics(timeout=timeout_s).topics)
+    if not names:
+        return []
+    futures = admin.describe_topics(TopicCollection(names), request_timeout=timeout_s)
+    return [cluster.outcome(name, futures[name]) for name in sorted(set(names))]
+
+
+def _replication(topic: TopicDescription) -> int:
+    return max((len(partition.replicas) for partition in topic.partitions), default=0)
+
+
+Offsets = dict[tuple[str, int], int]
+
+
+def _bounds(
+    admin: AdminClient, topics: list[TopicDescription], timeout_s: float
+) -> tuple[Offsets, Offsets]:
+    """Where the log of each partition that has a leader starts and ends."""
+    from confluent_kafka import TopicPartition
+    from confluent_kafka.admin import OffsetSpec
+
+    led = [
+        (topic.name, partition.id)
+        for topic in topics
+        for partition in topic.partitions
+        if partition.leader is not None
+    ]
+    if not led:
+        return {}, {}
+    found: list[Offsets] = []
+    kinds: Any = OffsetSpec  # whose makers the library gives no types
+    for spec in (kinds.earliest(), kinds.latest()):
+        asked = {TopicPartition(*place): spec for place in led}
+        futures = admin.list_offsets(asked, request_timeout=timeout_s)
+        found.append(
+            {(at.topic, at.partition): future.result().offset for at, future in futures.items()}
+        )
+    return found[0], found[1]

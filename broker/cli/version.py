@@ -1,0 +1,18 @@
+"""``odradek version``: which version of Odradek, on which Python."""
+
+from __future__ import annotations
+
+import argparse
+import platform
+
+import odradek
+
+
+def add_to(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    parser = commands.add_parser("version", help="print the version", description=__doc__)
+    parser.set_defaults(run=run)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    print(f"odradek {odradek.__version__} on Python {platform.python_version()}")
+    return 0

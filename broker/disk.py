@@ -1,0 +1,74 @@
+"""The one pool of threads, for calls that sleep in the kernel: syncing, removing, SQLite's commits.
+
+A thread that computes would take the interpreter from the loop for milliseconds at a time, so
+nothing that computes belongs here: see worker.py.
+
+Owner: the event loop.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import defaultdict
+from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from typing import TypeVar
+
+from odradek.protocol.errors import KafkaStorageError
+from odradek.storage.manager.directory import LogDirectory
+from odradek.storage.manager.disk_work import DiskWork
+
+Returned = TypeVar("Returned")
+
+
+class Disk:
+    """As many threads as ``num.io.threads`` says."""
+
+    def __init__(self, threads: int) -> None:
+        self._threads = ThreadPoolExecutor(threads, thread_name_prefix="disk")
+        #: What changes a log directory's names or checkpoints goes one after the other.
+        self._turns: defaultdict[LogDirectory, asyncio.Lock] = defaultdict(asyncio.Lock)
+
+    def run(self, call: Callable[..., Returned], *arguments: object) -> asyncio.Future[Returned]:
+        return asyncio.get_running_loop().run_in_executor(self._threads, call, *arguments)
+
+    async def carry_out(self, work: DiskWork) -> None:
+        """To its end even if cancelled: a thread cannot be stopped, and its work must be ended."""
+        if work.is_exclusive:
+            async with self._turns[work.directory]:
+                await self._carry_out(work)
+        else:
+            await self._carry_out(work)
+
+    async def _carry_out(self, work: DiskWork) -> None:
+        with work:
+            running = self.run(work.run)
+            try:
+                await asyncio.shield(running)
+            except asyncio.CancelledError:
+                await _wait_on(running)
+                raise
+
+    async def carry_out_all(self, works: Iterable[DiskWork], *, at_once: int = 1) -> None:
+        """So many side by side; one that fails has said so to its log directory."""
+        left = iter(works)
+
+        async def some() -> None:
+            for work in left:
+                with suppress(KafkaStorageError):
+                    await self.carry_out(work)
+
+        await asyncio.gather(*(some() for _ in range(at_once)))
+
+    def close(self) -> None:
+        """Wait for what still runs."""
+        self._threads.shutdown()
+
+
+async def _wait_on(running: asyncio.Future[None]) -> None:
+    """Until it is done, however often this is cancelled; raises what it raised."""
+    while not running.done():
+        with suppress(asyncio.CancelledError):
+            await asyncio.wait([running])
+    running.result()

@@ -1,0 +1,161 @@
+"""How many bytes of which partition go into the answer to a fetch, and when is that enough?
+
+Partitions are read in the order in which they are wanted, each up to its own limit and to what is
+left of the limit of the whole.  So that nobody is stuck before a large batch, the first partition
+that has records yields at least one whole batch, however large; a later one yields none rather
+than part of one.  Versions up to 2 have hard limits instead: a batch may be cut anywhere.
+
+An answer is due at once if nothing is to be waited for, if it has enough bytes, if a partition has
+an error or a diverging epoch, or if the log goes on in another segment than the one that was read.
+Else it waits until one of its partitions stirs, and all are looked at again.
+
+What nobody knows (UNKNOWN_TOPIC_OR_PARTITION, UNKNOWN_TOPIC_ID) is no reason to answer at once,
+unless all that is wanted is of that kind: a client would ask again and again.
+
+Idle sessions: a partition in which there was nothing to read, and which is as it was when the
+client was last told of it, is passed over after comparing a few numbers.
+
+Owner: the event loop.
+"""
+
+from __future__ import annotations
+
+import asyncio
+
+from odradek.broker.fetching.fetch_session import Line, Wanted
+from odradek.broker.fetching.partition_reading import NOTHING, UNKNOWN, PartitionReading
+from odradek.protocol.errors import KafkaError, UnknownTopicId, UnknownTopicOrPartition
+
+
+class FetchPlan:
+    """The partitions of one fetch, read once, or again and again until there is enough."""
+
+    __slots__ = (
+        "_has_news",
+        "_is_first_pass",
+        "_reading",
+        "_size_bytes",
+        "_unknown",
+        "_wanted",
+        "found",
+    )
+
+    def __init__(self, reading: PartitionReading, wanted: list[Wanted]) -> None:
+        self._reading = reading
+        self._wanted = wanted
+        self._unknown: list[Wanted] = []
+        self._is_first_pass = True
+        self._size_bytes = 0
+        self._has_news = False
+        #: Each with its line, as of the last ``read``; those that are passed over are not here.
+        self.found: list[Wanted] = []
+
+    @property
+    def has_records(self) -> bool:
+        return self._size_bytes > 0
+
+    def is_enough(self) -> bool:
+        """Whether what was read is worth an answer."""
+        return (
+            self._has_news
+            or self._size_bytes >= self._reading.terms.min_bytes
+            or not self._wanted
+            or any(self._reading.goes_on_elsewhere(wanted) for wanted in self.found)
+        )
+
+    async def wait_until_enough(self, timeout_s: float) -> None:
+        """Or until the time is over; what there is then is ``found``."""
+        loop = asyncio.get_running_loop()
+        wake: asyncio.Future[None] = loop.create_future()
+        is_over = False
+
+        def expire() -> None:
+            nonlocal is_over
+            is_over = True
+            if not wake.done():
+                wake.set_result(None)
+
+        timer = loop.call_later(timeout_s, expire)
+        watched = [each.partition for each in self._wanted if each.partition is not None]
+        # Something may have been appended since it was last read.
+        self.read()
+        try:
+            while not (is_over or self.is_enough()):
+                last, wake = wake, loop.create_future()
+                for partition in watched:
+                    partition.waiting.discard(last)
+                    partition.waiting.add(wake)
+                await wake
+                self.read()
+        finally:
+            timer.cancel()
+            for partition in watched:
+                partition.waiting.discard(wake)
+
+    def read(self) -> None:
+        """Go over all partitions once."""
+        terms = self._reading.terms
+        left_bytes, at_least_one = terms.max_bytes, not terms.has_hard_limits
+        found: list[Wanted] = []
+        size_bytes, has_news = 0, False
+        for wanted in self._stirring():
+            line = self._line_of(wanted, left_bytes, at_least_one=at_least_one)
+            if line is None:
+                self._unknown.append(wanted)
+                continue
+            wanted.line = line
+            found.append(wanted)
+            if line.records:
+                at_least_one = False
+                size_bytes += len(line.records)
+                left_bytes = max(0, left_bytes - len(line.records))
+            elif line.error_code or line.diverging_epoch.epoch >= 0:
+                has_news = True
+        if self._is_first_pass and self._unknown:
+            self._set_unknown_aside()
+        self._is_first_pass = False
+        self._size_bytes, self._has_news = size_bytes, has_news
+        self.found = found + self._unknown
+
+    def _stirring(self) -> list[Wanted]:
+        """Without those of which there is nothing new.
+
+        Followers are never passed over: that they have come to ask is news by itself.
+        """
+        if self._reading.terms.is_follower:
+            return self._wanted
+        # The last stable offset moves only when the high watermark does.
+        return [
+            wanted
+            for wanted in self._wanted
+            if wanted.role is None
+            or wanted.partition is None
+            or wanted.partition.leader is not wanted.role
+            or (log := wanted.partition.hosted.log).high_watermark != wanted.told_high_watermark
+            or log.start_offset != wanted.told_start_offset
+        ]
+
+    def _line_of(self, wanted: Wanted, left_bytes: int, *, at_least_one: bool) -> Line | None:
+        """None if nobody knows the partition."""
+        reading = self._reading
+        try:
+            line = reading.line_of(wanted, left_bytes, at_least_one=at_least_one)
+            if self._is_first_pass and reading.terms.is_follower:
+                reading.note_follower(wanted, line)
+        except (UnknownTopicOrPartition, UnknownTopicId) as failure:
+            return None if self._is_first_pass else reading.failed(wanted, failure)
+        except KafkaError as failure:
+            return reading.failed(wanted, failure)
+        return line
+
+    def _set_unknown_aside(self) -> None:
+        unknown = {id(wanted) for wanted in self._unknown}
+        self._wanted = [wanted for wanted in self._wanted if id(wanted) not in unknown]
+        for wanted in self._unknown:
+            failure = UnknownTopicId if wanted.topic is None else UnknownTopicOrPartition
+            wanted.line = Line(
+                partition_index=wanted.asked.partition,
+                error_code=failure.error.code,
+                high_watermark=UNKNOWN,
+                records=NOTHING,
+            )

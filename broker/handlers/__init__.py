@@ -1,0 +1,59 @@
+"""One small module for each API: it translates requests into calls, and outcomes into responses.
+
+A module is named as its API is in protocol/api/.  ``handle`` takes exactly what it needs and a
+Call; ``refused``, where a response has no error code of its own, is the response to a request that
+fails as a whole.
+
+Obeying the controller:
+
+    leader_and_isr.py         which partitions this broker leads and follows
+    stop_replica.py           which it no longer does
+    update_metadata.py        the picture of the cluster
+
+Records:
+
+    produce.py                append them
+    init_producer_id.py       an id for an idempotent producer
+    fetch.py                  read them, or wait for them
+    list_offsets.py           at which offsets they are
+    offset_for_leader_epoch.py  where a leader's ended
+    delete_records.py         drop the oldest
+    describe_producers.py     who has appended them
+
+Log directories:
+
+    describe_log_dirs.py      what lies in them
+    alter_replica_log_dirs.py  move replicas between them
+
+The cluster:
+
+    api_versions.py           which APIs are served
+    metadata.py               brokers, leaders and replicas
+    describe_cluster.py       brokers alone
+    describe_topic_partitions.py  topics page by page
+
+Topics:
+
+    create_topics.py          create them
+    create_partitions.py      let them grow
+    delete_topics.py          delete them
+
+Configurations:
+
+    describe_configs.py       show them
+    alter_configs.py          replace them
+    incremental_alter_configs.py  change settings of them
+
+Asking the controller:
+
+    elect_leaders.py          who shall lead
+    alter_partition_reassignments.py  where replicas shall be
+    list_partition_reassignments.py   which are on their way
+    alter_partition.py        who is in sync
+    allocate_producer_ids.py  blocks of producer ids
+    controlled_shutdown.py    a broker is about to stop
+
+What several need:
+
+    refusals.py               a failure in words
+"""

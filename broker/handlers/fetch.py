@@ -1,0 +1,196 @@
+"""Fetch: consumers and followers read record batches, or wait for them.
+
+Records are not touched: the response has regions of files.  Only for clients that do not know their
+format are they read and converted.
+
+A session that is not there, or a request out of its order, is refused as a whole, without a line.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Iterable, Mapping
+from typing import Protocol
+
+from odradek.broker.call import Call
+from odradek.broker.fetching import down_conversion
+from odradek.broker.fetching.fetch_plan import FetchPlan
+from odradek.broker.fetching.fetch_session import Line, Wanted
+from odradek.broker.fetching.fetch_sessions import FetchSessions, OpenFetch, replica_in
+from odradek.broker.fetching.partition_reading import PartitionReading, Replicas, Terms, Topics
+from odradek.broker.metadata.picture import Node, PartitionState
+from odradek.broker.replicas.partition import NO_LEADER_EPOCH
+from odradek.protocol.api.fetch import FetchRequest, FetchResponse
+from odradek.protocol.errors import FencedLeaderEpoch, KafkaError, NotLeader, code_of
+
+READ_COMMITTED = 1
+NOBODY = -1
+_FIRST_VERSION_OF_READING_FROM_FOLLOWERS = 11
+_FIRST_VERSION_OF_TOPIC_IDS = 13
+_FIRST_VERSION_OF_HINTS = 16
+_MOVED = frozenset({NotLeader.error.code, FencedLeaderEpoch.error.code})
+
+Topic = FetchResponse.Topic
+Endpoint = FetchResponse.NodeEndpoint
+
+
+class Cluster(Topics, Protocol):
+    """The part of the cluster's picture that fetching needs."""
+
+    def partition(self, topic: str, partition: int, /) -> PartitionState | None: ...
+
+    def nodes(self, listener: str) -> Mapping[int, Node]: ...
+
+
+class Limits(Protocol):
+    """The setting that matters here; it may change while in use."""
+
+    @property
+    def fetch_max_bytes(self) -> int: ...
+
+
+def handle(
+    replicas: Replicas,
+    cluster: Cluster,
+    sessions: FetchSessions,
+    limits: Limits,
+    call: Call[FetchRequest],
+) -> FetchResponse | Awaitable[FetchResponse]:
+    request = call.request
+    try:
+        fetch = sessions.open(request, call.version)
+    except KafkaError as failure:
+        return FetchResponse(error_code=code_of(failure), responses=[])
+    terms = _terms(call, limits.fetch_max_bytes)
+    plan = FetchPlan(PartitionReading(replicas, cluster, terms), fetch.wanted)
+    plan.read()
+    answering = Answering(cluster, call, fetch, terms)
+    if request.max_wait_ms > 0 and not plan.is_enough():
+        return answering.answer_later(plan)
+    if down_conversion.is_old(call.version) and plan.has_records:
+        return answering.converted(plan)
+    return answering.response(plan)
+
+
+def _terms(call: Call[FetchRequest], max_bytes: int) -> Terms:
+    request, replica_id = call.request, replica_in(call.request)
+    max_bytes = min(request.max_bytes, max_bytes)
+    is_follower = replica_id >= 0
+    return Terms(
+        version=call.version,
+        replica_id=replica_id,
+        max_bytes=max_bytes,
+        min_bytes=min(request.min_bytes, max_bytes),
+        is_committed=request.isolation_level == READ_COMMITTED and not is_follower,
+        needs_leader=is_follower or call.version < _FIRST_VERSION_OF_READING_FROM_FOLLOWERS,
+    )
+
+
+class Answering:
+    """From what was found to the response of one call."""
+
+    __slots__ = ("_call", "_cluster", "_fetch", "_terms")
+
+    def __init__(
+        self, cluster: Cluster, call: Call[FetchRequest], fetch: OpenFetch, terms: Terms
+    ) -> None:
+        self._cluster = cluster
+        self._call = call
+        self._fetch = fetch
+        self._terms = terms
+
+    async def answer_later(self, plan: FetchPlan) -> FetchResponse:
+        await plan.wait_until_enough(self._call.request.max_wait_ms / 1000)
+        if down_conversion.is_old(self._call.version):
+            return await self.converted(plan)
+        return self.response(plan)
+
+    async def converted(self, plan: FetchPlan) -> FetchResponse:
+        version = self._call.version
+        told = self._fetch.settle(plan.found)
+        down_conversion.refuse_unreadable(told, version, is_follower=self._terms.is_follower)
+        await down_conversion.convert(told, version)
+        return self._response(told)
+
+    def response(self, plan: FetchPlan) -> FetchResponse:
+        try:
+            told = self._fetch.settle(plan.found)
+        except KafkaError as failure:
+            return FetchResponse(
+                error_code=code_of(failure), session_id=self._fetch.session_id, responses=[]
+            )
+        down_conversion.refuse_unreadable(
+            told, self._call.version, is_follower=self._terms.is_follower
+        )
+        return self._response(told)
+
+    def _response(self, told: list[Wanted]) -> FetchResponse:
+        endpoints: dict[int, Endpoint] = {}
+        if self._call.version >= _FIRST_VERSION_OF_HINTS:
+            for wanted in told:
+                self._add_hint(wanted, endpoints)
+        return FetchResponse(
+            session_id=self._fetch.session_id,
+            responses=_by_topic(told),
+            node_endpoints=list(endpoints.values()),
+        )
+
+    def _add_hint(self, wanted: Wanted, endpoints: dict[int, Endpoint]) -> None:
+        """Where the leader is that should have been asked (KIP-951)."""
+        line = wanted.line
+        if line is None or line.error_code not in _MOVED or wanted.topic is None:
+            return
+        leader_id, leader_epoch = self._leader_of(wanted, wanted.topic)
+        line.current_leader = Line.LeaderIdAndEpoch(leader_id=leader_id, leader_epoch=leader_epoch)
+        node = self._cluster.nodes(self._call.peer.listener).get(leader_id)
+        if node is not None:
+            endpoints[node.id] = Endpoint(
+                node_id=node.id, host=node.host, port=node.port, rack=node.rack
+            )
+
+    def _leader_of(self, wanted: Wanted, topic: str) -> tuple[int, int]:
+        """With its epoch, as the controller told us, or else as it told everybody."""
+        if wanted.partition is not None:
+            return wanted.partition.leader_id, wanted.partition.leader_epoch
+        known = self._cluster.partition(topic, wanted.asked.partition)
+        return (NOBODY, NO_LEADER_EPOCH) if known is None else (known.leader, known.leader_epoch)
+
+
+def _by_topic(told: Iterable[Wanted]) -> list[Topic]:
+    """In order: a topic that comes up again later is named again."""
+    topics: list[Topic] = []
+    previous: tuple[str | None, bytes] | None = None
+    for wanted in told:
+        line, wanted.line = wanted.line, None  # it would hold a file open
+        assert line is not None, wanted
+        this = (wanted.topic, wanted.topic_id)
+        if this != previous:
+            topics.append(Topic(topic=wanted.topic or "", topic_id=wanted.topic_id, partitions=[]))
+            previous = this
+        topics[-1].partitions.append(line)
+    return topics
+
+
+def refused(call: Call[FetchRequest], failure: KafkaError) -> FetchResponse:
+    """All of it, for one reason: by lines too in versions whose clients may look only there."""
+    request, code = call.request, code_of(failure)
+    has_lines = call.version < _FIRST_VERSION_OF_TOPIC_IDS
+    return FetchResponse(
+        error_code=code,
+        session_id=request.session_id,
+        responses=[
+            Topic(
+                topic=topic.topic,
+                topic_id=topic.topic_id,
+                partitions=[
+                    Line(
+                        partition_index=asked.partition,
+                        error_code=code,
+                        high_watermark=-1,
+                        records=None,
+                    )
+                    for asked in topic.partitions
+                ],
+            )
+            for topic in (request.topics if has_lines else ())
+        ],
+    )

@@ -1,0 +1,55 @@
+"""Who is this broker?  Its id and its cluster's, agreed on by settings, store and directories.
+
+    cluster id   the store's; if it has none yet, that of the directories, else a new one
+    broker id    ``broker.id``; else that of the directories, else one that nobody had before
+
+What the directories say must not contradict: DirectoryRefused.
+
+Owner: the event loop.
+"""
+
+from __future__ import annotations
+
+import base64
+import uuid
+
+from odradek.broker.settings.server_settings import ServerSettings
+from odradek.controller import registration
+from odradek.controller.store.base import MetadataStore
+from odradek.storage.manager.directories import LogDirectories
+from odradek.storage.meta_properties import MetaProperties
+
+
+async def cluster_id_of(store: MetadataStore, directories: LogDirectories) -> str:
+    directories.check_owner(broker_id=None, cluster_id=None)
+    agreed = await registration.cluster_id(store, _written(directories).cluster_id or _new_id())
+    directories.check_owner(broker_id=None, cluster_id=agreed)
+    return agreed
+
+
+async def broker_id_of(
+    store: MetadataStore, directories: LogDirectories, settings: ServerSettings
+) -> int:
+    configured = settings.broker.id
+    if configured >= 0:
+        directories.check_owner(broker_id=configured, cluster_id=None)
+        return configured
+    written = _written(directories).broker_id
+    if written is not None:
+        return written
+    highest = settings.controller.reserved_broker_max_id
+    return await registration.generated_broker_id(store, highest_reserved=highest)
+
+
+def _written(directories: LogDirectories) -> MetaProperties:
+    """All of them agree, as far as they say anything."""
+    found = [each.meta for each in directories.online if each.meta is not None]
+    return MetaProperties(
+        broker_id=next((meta.broker_id for meta in found if meta.broker_id is not None), None),
+        cluster_id=next((meta.cluster_id for meta in found if meta.cluster_id is not None), None),
+    )
+
+
+def _new_id() -> str:
+    """22 characters, as Kafka makes them."""
+    return base64.urlsafe_b64encode(uuid.uuid4().bytes).rstrip(b"=").decode()

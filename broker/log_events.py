@@ -1,0 +1,33 @@
+"""What the logs report unasked: notices and progress for the log, failures for those concerned.
+
+Owner: the event loop.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+
+from odradek.storage.manager.directory import LogDirectory
+
+log = logging.getLogger(__name__)
+
+FailureListener = Callable[[LogDirectory, bool], None]
+
+
+class LogEvents:
+    """The broker's LogObserver."""
+
+    def __init__(self) -> None:
+        #: Told of every directory that fails, and whether it was the last.
+        self.on_failure: FailureListener = lambda directory, is_last: None
+
+    def noticed(self, what: str) -> None:
+        log.warning("%s", what)
+
+    def recovering(self, directory: LogDirectory, *, done: int, total: int) -> None:
+        log.info("%s was not closed: %d of %d logs are recovered", directory.path, done, total)
+
+    def directory_failed(self, directory: LogDirectory, *, is_last: bool) -> None:
+        log.error("%s", directory.failure)
+        self.on_failure(directory, is_last)

@@ -1,0 +1,100 @@
+"""Requests to another broker: one connection, made when it is needed and again when it was lost.
+
+Requests wait for one another, so the broker sees them in the order in which they were sent.  Every
+failure closes the connection: whatever is still on its way in it must not be taken for the answer
+to another request.
+
+Owner: the event loop.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import suppress
+from itertools import count
+from typing import TypeVar
+
+from odradek.protocol.api_keys import ApiKey
+from odradek.protocol.codec import decode, decode_prefix
+from odradek.protocol.errors import DecodeError
+from odradek.protocol.header import (
+    SIZE,
+    ResponseHeader,
+    request_frame,
+    response_header_version,
+)
+from odradek.protocol.registry import api
+from odradek.protocol.schema import Message
+
+Response = TypeVar("Response", bound=Message)
+
+_CORRELATION_ID_MAX = 2**31
+
+
+class BrokerClient:
+    """A client of one broker."""
+
+    def __init__(self, host: str, port: int, *, client_id: str, timeout_s: float) -> None:
+        self._host = host
+        self._port = port
+        self._client_id = client_id
+        self._timeout_s = timeout_s
+        self._sent = count()
+        self._turn = asyncio.Lock()
+        self._connection: tuple[asyncio.StreamReader, asyncio.StreamWriter] | None = None
+        self._is_closed = False
+
+    async def send(self, request: Message, *, version: int) -> Message:
+        """Raises OSError, TimeoutError among them, or DecodeError; then it may be tried again."""
+        async with self._turn:
+            is_answered = False
+            try:
+                async with asyncio.timeout(self._timeout_s):
+                    answer = await self._asked(request, version)
+                is_answered = True
+                return answer
+            except asyncio.IncompleteReadError as cut:
+                raise ConnectionResetError(f"{self} closed the connection") from cut
+            finally:
+                if not is_answered:
+                    self._disconnect()
+
+    def close(self) -> None:
+        self._is_closed = True
+        self._disconnect()
+
+    async def _asked(self, request: Message, version: int) -> Message:
+        reader, writer = await self._connected()
+        assert request.__schema__.key is not None, request
+        key = ApiKey(request.__schema__.key)
+        correlation_id = next(self._sent) % _CORRELATION_ID_MAX
+        for part in request_frame(key, version, correlation_id, self._client_id, request):
+            writer.write(part)
+        await writer.drain()
+        size = SIZE.unpack(await reader.readexactly(SIZE.size))[0]
+        if size < 0:
+            raise DecodeError(f"an answer of {size} bytes from {self}")
+        frame = await reader.readexactly(size)
+        header, position = decode_prefix(
+            ResponseHeader, response_header_version(key, version), frame
+        )
+        if header.correlation_id != correlation_id:
+            raise DecodeError(f"{self} answered {header.correlation_id}, not {correlation_id}")
+        return decode(api(key).response, version, frame, position)
+
+    async def _connected(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+        if self._is_closed:
+            raise ConnectionAbortedError(f"the client of {self} has been closed")
+        if self._connection is None:
+            self._connection = await asyncio.open_connection(self._host, self._port)
+        return self._connection
+
+    def _disconnect(self) -> None:
+        if self._connection is not None:
+            _, writer = self._connection
+            self._connection = None
+            with suppress(OSError):
+                writer.transport.abort()
+
+    def __str__(self) -> str:
+        return f"{self._host}:{self._port}"

@@ -1,0 +1,378 @@
+"""One connection: frames in, answers out, in the order in which the frames came.
+
+A frame is four bytes of size, big-endian, and so many bytes.  The answer that comes at once is sent
+in the same call; while one is waited for, or does not go out, the connection is busy: nothing more
+is read.  What had been received already is answered next, without asking the kernel.
+
+Being busy costs nothing: the loop goes on watching, and only if it reports something is it told to
+stop, after a look whether the peer is gone.  A peer that only ended its side gets its answers.
+
+Invariant: a frame lies where it was received, untouched, until its answer is out.
+Invariant: what is unsent is no more than GATHERED_BYTES and one answer.
+Owner: the loop of the connection's processor.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from typing import Any
+
+from odradek.broker.call import Disconnect, Peer
+from odradek.broker.network.outbox import Outbox
+from odradek.broker.network.pending_answers import FAILED, Outcome
+from odradek.broker.network.surroundings import HandOver, Surroundings
+from odradek.broker.network.transport import PeerGone, Transport
+from odradek.protocol.errors import DecodeError
+from odradek.protocol.header import SIZE
+
+log = logging.getLogger(__name__)
+
+# Copying so little costs less than lending the shared buffer while an answer is waited for.
+COPIED_BYTES_MAX = 16 * 1024
+
+_size_at = SIZE.unpack_from
+
+
+class Connection:
+    """``used_at`` is when bytes last came or went."""
+
+    __slots__ = (
+        "_around",
+        "_ask",
+        "_carried",
+        "_counted_bytes",
+        "_filled",
+        "_held",
+        "_is_awaiting",
+        "_is_blocked",
+        "_is_draining",
+        "_is_reading",
+        "_is_writing",
+        "_outbox",
+        "_own",
+        "_own_end",
+        "_pending",
+        "_transport",
+        "_waits",
+        "is_closed",
+        "peer",
+        "used_at",
+    )
+
+    def __init__(self, transport: Transport, peer: Peer, around: Surroundings) -> None:
+        self.peer = peer
+        self.used_at = around.now()
+        self.is_closed = False
+        self._around = around
+        self._ask = around.ask
+        self._transport = transport
+        self._outbox = Outbox(transport)
+        #: Up to three bytes of a size.
+        self._carried = b""
+        #: A buffer for one frame that did not come whole: its end there, and how much has come.
+        self._own: memoryview | None = None
+        self._own_end = 0
+        self._filled = 0
+        #: The buffer in which the frame lies that is being answered, to be given back.
+        self._held: memoryview | None = None
+        #: What was received beyond that frame.
+        self._pending: memoryview | None = None
+        self._counted_bytes = 0
+        #: Whether a handler was waited for before, and so may be again.
+        self._waits = False
+        self._is_awaiting = False
+        #: Whether there is no room for what comes next.
+        self._is_blocked = False
+        self._is_draining = False
+        self._is_reading = False
+        self._is_writing = False
+
+    @property
+    def descriptor(self) -> int:
+        return self._transport.descriptor
+
+    @property
+    def is_busy(self) -> bool:
+        return self._is_awaiting or self._outbox.is_stuck or self._is_blocked
+
+    def is_idle_since(self, time: float) -> bool:
+        """A peer that does not take its answer is idle; one that waits for it is not."""
+        return self.used_at <= time and not self._is_awaiting
+
+    def begin(self) -> None:
+        self._run(self._read_on)
+
+    def deliver(self, outcome: Outcome) -> None:
+        """The answer that was waited for."""
+        self._run(self._answered, outcome)
+
+    def resume(self) -> None:
+        """There may be room now."""
+        if self._is_blocked and not self.is_closed:
+            self._is_blocked = False
+            self._run(self._continue)
+
+    def drain(self) -> None:
+        """Close as soon as nothing is owed any more; read nothing until then."""
+        self._is_draining = True
+        if self._is_awaiting or self._outbox.is_stuck:
+            self._stop_reading()
+        else:
+            self.close()
+
+    def close(self) -> None:
+        if self.is_closed:
+            return
+        self.is_closed = True
+        self._stop_reading()
+        self._stop_writing()
+        self._transport.close()
+        self._outbox = Outbox(self._transport)
+        self._uncount()
+        # Not given back for others: a handler may be at work in them.
+        self._own = self._held = self._pending = None
+        self._around.ended(self)
+
+    def _run(self, step: Callable[..., None], *arguments: Any) -> None:
+        """The root of everything that happens here: a failure closes this connection alone."""
+        try:
+            step(*arguments)
+        except (Disconnect, DecodeError) as broken:
+            self._around.failures.warn("%s is closed: %s", self.peer.connection_id, broken)
+            self.close()
+        except PeerGone as gone:
+            log.debug("%s is gone: %s", self.peer.connection_id, gone)
+            self.close()
+        except Exception:
+            log.exception("%s is closed, since something failed", self.peer.connection_id)
+            self.close()
+
+    # Frames in.
+
+    def _readable(self) -> None:
+        if self.is_busy:
+            self._look_ahead()
+        elif self._own is not None:
+            self._fill(self._own)
+        elif self._around.memory.is_exhausted:
+            self._wait_for_room()
+        else:
+            self._read()
+
+    def _read(self) -> None:
+        view = self._around.buffers.shared
+        carried = len(self._carried)
+        if carried:
+            view[:carried] = self._carried
+        received = self._receive(view[carried:] if carried else view)
+        if received:
+            self._carried = b""
+            end = carried + received
+            if self._waits and end <= COPIED_BYTES_MAX:
+                view = memoryview(bytearray(view[:end]))
+            self._consume(view, end)
+            if self._transport.has_unread:
+                self._read_unread()
+
+    def _fill(self, own: memoryview) -> None:
+        received = self._receive(own[self._filled : self._own_end])
+        if received:
+            self._filled += received
+            if self._filled == self._own_end:
+                self._own, self._held = None, own
+                self._consume(own, self._own_end)
+            if self._transport.has_unread:
+                self._read_unread()
+
+    def _receive(self, into: memoryview) -> int:
+        """How many bytes came; 0 if none did, for now or for ever."""
+        try:
+            received = self._transport.recv_into(into)
+        except (BlockingIOError, InterruptedError):
+            return 0
+        except OSError as lost:
+            raise PeerGone(str(lost)) from lost
+        if received:
+            self.used_at = self._around.now()
+            return received
+        log.debug("%s ended", self.peer.connection_id)
+        self.close()
+        return 0
+
+    def _consume(self, view: memoryview, end: int) -> None:
+        """Answer what has come, and put aside what cannot be answered yet."""
+        try:
+            position = self._answer(view, end)
+        finally:
+            self._flush()
+        if self.is_closed:
+            return
+        if self.is_busy:
+            self._hold(view)
+            self._pending = view[position:end] if position < end else None
+            return
+        if self._counted_bytes:
+            self._uncount()
+        if position < end:
+            self._put_aside(view[position:end])
+        if self._held is not None:
+            self._give_back()
+
+    def _answer(self, view: memoryview, end: int) -> int:
+        """Where the first frame begins that is not answered, or not whole."""
+        position = 0
+        while not self._outbox.is_stuck and (after := self._frame_end(view, position, end)):
+            answer = self._ask(view[position + 4 : after], self.peer)
+            if isinstance(answer, list | tuple):
+                self._outbox.add(answer)
+            elif answer is HandOver.NO_ROOM:
+                self._is_blocked = True
+                return position
+            elif answer is not None:
+                # Before anything else can fail: a handler is at work in the frame.
+                self._hold(view)
+                self._await(answer, after - position)
+                return after
+            position = after
+        return position
+
+    def _frame_end(self, view: memoryview, position: int, end: int) -> int:
+        """0 if the frame has not come whole."""
+        if end - position < SIZE.size:
+            return 0
+        (size,) = _size_at(view, position)
+        if not 0 <= size <= self._around.frame_bytes_max:
+            most = self._around.frame_bytes_max
+            raise Disconnect(f"a request of {size} bytes, where 0 to {most} are allowed")
+        after: int = position + SIZE.size + size
+        return after if after <= end else 0
+
+    def _await(self, answer: Any, size: int) -> None:
+        self._is_awaiting = True
+        self._waits = True
+        if not self._counted_bytes:
+            self._count(size)
+        if answer is not HandOver.TAKEN:
+            self._around.wait(answer, self.peer, self.deliver)
+
+    def _put_aside(self, rest: memoryview) -> None:
+        """The beginning of a frame, whose size was looked at if it is there."""
+        if len(rest) < SIZE.size:
+            self._carried = bytes(rest)
+            return
+        if self._around.memory.is_exhausted:
+            self._pending = memoryview(bytearray(rest))
+            self._wait_for_room()
+            return
+        self._own_end = _size_at(rest)[0] + SIZE.size
+        self._own = self._around.buffers.take(self._own_end)
+        self._own[: len(rest)] = rest
+        self._filled = len(rest)
+        self._count(self._own_end)
+
+    # Answers out.
+
+    def _flush(self) -> None:
+        outbox = self._outbox
+        outbox.flush()
+        if outbox.is_stuck and not self._is_writing:
+            self._is_writing = True
+            self._around.loop.add_writer(self._transport.descriptor, self._run, self._writable)
+
+    def _writable(self) -> None:
+        self._outbox.push()
+        self.used_at = self._around.now()
+        if not self._outbox.is_stuck:
+            self._stop_writing()
+            self._continue()
+
+    def _answered(self, outcome: Outcome) -> None:
+        self._is_awaiting = False
+        if self.is_closed:
+            return
+        if outcome is FAILED:
+            self.close()
+            return
+        if isinstance(outcome, Exception):
+            raise outcome
+        self.used_at = self._around.now()
+        if outcome:
+            self._outbox.add(outcome)
+            self._flush()
+        self._continue()
+
+    def _continue(self) -> None:
+        """After an answer: with what is here already, and then with what comes."""
+        if not self.is_busy and self._is_draining:
+            self.close()
+        elif not self.is_busy:
+            pending, self._pending = self._pending, None
+            if pending is None:
+                self._uncount()
+                self._give_back()
+            else:
+                self._consume(pending, len(pending))
+            if not self.is_busy:
+                self._read_on()
+
+    # Reading, and not reading.
+
+    def _look_ahead(self) -> None:
+        """Something came while we are busy: a reset, or what will be read later."""
+        try:
+            self._transport.look_ahead()
+        except (BlockingIOError, InterruptedError):
+            return
+        except OSError as lost:
+            raise PeerGone(str(lost)) from lost
+        self._stop_reading()
+
+    def _read_on(self) -> None:
+        if self.is_closed:
+            return
+        if not self._is_reading:
+            self._is_reading = True
+            self._around.loop.add_reader(self._transport.descriptor, self._run, self._readable)
+        if self._transport.has_unread:
+            self._read_unread()
+
+    def _read_unread(self) -> None:
+        """What the loop does not report, since the transport has it already."""
+        if not self.is_closed and not self.is_busy:
+            self._around.loop.call_soon(self._run, self._read_if_open)
+
+    def _read_if_open(self) -> None:
+        if not self.is_closed:
+            self._readable()
+
+    def _stop_reading(self) -> None:
+        if self._is_reading:
+            self._is_reading = False
+            self._around.loop.remove_reader(self._transport.descriptor)
+
+    def _stop_writing(self) -> None:
+        if self._is_writing:
+            self._is_writing = False
+            self._around.loop.remove_writer(self._transport.descriptor)
+
+    def _wait_for_room(self) -> None:
+        self._is_blocked = True
+        self._around.memory.wait(self.resume)
+
+    def _count(self, size: int) -> None:
+        self._counted_bytes = size
+        self._around.memory.take(size)
+
+    def _uncount(self) -> None:
+        size, self._counted_bytes = self._counted_bytes, 0
+        self._around.memory.give_back(size)
+
+    def _hold(self, view: memoryview) -> None:
+        if view is self._around.buffers.shared:
+            self._held = self._around.buffers.lend_shared()
+
+    def _give_back(self) -> None:
+        if self._held is not None:
+            held, self._held = self._held, None
+            self._around.buffers.give_back(held)

@@ -1,0 +1,125 @@
+"""Answers on their way out: bytes by gathered writes, file regions by sendfile.
+
+Small answers to frames that came together are sent by one call.  What the kernel does not take is
+kept, in order; a region, and with it whatever keeps its file open, until its last byte is sent.
+
+Owner: the loop of the connection's processor.
+"""
+
+from __future__ import annotations
+
+import errno
+from collections import deque
+from itertools import islice, takewhile
+from typing import Any
+
+from odradek.broker.call import Disconnect, Parts
+from odradek.broker.network.transport import PeerGone, Transport
+from odradek.protocol.codec import Part
+from odradek.protocol.file_region import FileRegion
+
+# Well above what small answers to one full receive buffer amount to.
+GATHERED_BYTES = 64 * 1024
+# The kernel takes no more at once (IOV_MAX).
+BUFFERS_PER_CALL = 1024
+# A peer that reads as fast as we write must leave time for the others.
+BYTES_PER_TURN = 1024 * 1024
+
+_FAULTS_OF_THE_FILE = frozenset({errno.EIO, errno.EBADF, errno.EINVAL, errno.EOVERFLOW})
+
+
+class Outbox:
+    """``is_stuck`` while the peer must first take what it was sent."""
+
+    __slots__ = (
+        "_gathered",
+        "_gathered_bytes",
+        "_parts",
+        "_sent_of_first",
+        "_transport",
+        "is_stuck",
+    )
+
+    def __init__(self, transport: Transport) -> None:
+        self._transport = transport
+        # Any, not Part: bytes, but for what makes it GATHERED_BYTES and more.
+        self._gathered: list[Any] = []
+        self._gathered_bytes = 0
+        self._parts: deque[Part] = deque()
+        self._sent_of_first = 0
+        self.is_stuck = False
+
+    def add(self, answer: Parts) -> None:
+        """To be sent at the next flush, or now if it is much."""
+        self._gathered += answer
+        self._gathered_bytes += len(answer[0]) if len(answer) == 1 else GATHERED_BYTES
+        if self._gathered_bytes >= GATHERED_BYTES:
+            self.flush()
+
+    def flush(self) -> None:
+        gathered, gathered_bytes = self._gathered, self._gathered_bytes
+        if not gathered:
+            return
+        self._gathered, self._gathered_bytes = [], 0
+        if not self.is_stuck and gathered_bytes < GATHERED_BYTES:
+            gathered = self._send(gathered[0] if len(gathered) == 1 else b"".join(gathered))
+        if gathered:
+            self._parts.extend(part for part in gathered if len(part))
+            if not self.is_stuck:
+                self.push()
+
+    def push(self) -> None:
+        """Send what can be sent now, within reason; ``is_stuck`` tells whether it was all."""
+        left_of_turn = BYTES_PER_TURN
+        self.is_stuck = True
+        try:
+            while self._parts and left_of_turn > 0:
+                sent = self._push_first(self._parts[0])
+                left_of_turn -= sent
+                self._forget(sent)
+        except (BlockingIOError, InterruptedError):
+            return
+        except OSError as lost:
+            raise PeerGone(str(lost)) from lost
+        self.is_stuck = bool(self._parts)
+
+    def _send(self, joined: Any) -> list[Any]:
+        """What is left of it."""
+        try:
+            sent = self._transport.send(joined)
+        except (BlockingIOError, InterruptedError):
+            sent = 0
+        except OSError as lost:
+            raise PeerGone(str(lost)) from lost
+        return [memoryview(joined)[sent:]] if sent < len(joined) else []
+
+    def _push_first(self, first: Part) -> int:
+        if isinstance(first, FileRegion):
+            return self._push_region(first)
+        buffers: list[Any] = list(takewhile(_is_buffer, islice(self._parts, BUFFERS_PER_CALL)))
+        if self._sent_of_first:
+            buffers[0] = memoryview(first)[self._sent_of_first :]
+        return self._transport.send_parts(buffers, more=len(buffers) < len(self._parts))
+
+    def _push_region(self, region: FileRegion) -> int:
+        position = region.position + self._sent_of_first
+        length = min(region.length - self._sent_of_first, BYTES_PER_TURN)
+        try:
+            sent = self._transport.send_file(region.descriptor, position=position, length=length)
+        except OSError as failure:
+            if failure.errno in _FAULTS_OF_THE_FILE:
+                raise Disconnect(f"{region} cannot be sent: {failure}") from failure
+            raise
+        if not sent:
+            raise Disconnect(f"the file of {region} has become too short")
+        return sent
+
+    def _forget(self, sent: int) -> None:
+        sent += self._sent_of_first
+        while self._parts and sent >= len(self._parts[0]):
+            sent -= len(self._parts.popleft())
+        self._sent_of_first = sent
+
+
+def _is_buffer(part: Part) -> bool:
+    return not isinstance(part, FileRegion)

@@ -1,0 +1,57 @@
+"""How many bytes of requests are in memory, and who waits because they are too many.
+
+Counted are frames that did not come whole, from when their buffer is allocated, and frames whose
+answers are waited for; until they are answered.  What is answered at once takes no memory.
+
+As in Kafka, a request is let in while anything is left, however large it is: else one that is
+larger than the bound would wait for ever.
+
+Owner: the loop of one processor.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+
+
+class RequestMemory:
+    """``is_exhausted`` says whether more may be read."""
+
+    def __init__(self, bytes_max: int, call_soon: Callable[[Callable[[], None]], object]) -> None:
+        """A bound of 0 or less is none."""
+        self._bytes_max = bytes_max
+        self._call_soon = call_soon
+        self._waiting: deque[Callable[[], None]] = deque()
+        self._is_waking = False
+        self.used_bytes = 0
+        self.is_exhausted = False
+
+    def take(self, size: int) -> None:
+        self.used_bytes += size
+        self.is_exhausted = 0 < self._bytes_max <= self.used_bytes
+
+    def give_back(self, size: int) -> None:
+        self.used_bytes -= size
+        assert self.used_bytes >= 0, self.used_bytes
+        self.is_exhausted = 0 < self._bytes_max <= self.used_bytes
+        self._wake_soon()
+
+    def wait(self, resume: Callable[[], None]) -> None:
+        """Call ``resume`` when there is room; who came first is called first."""
+        self._waiting.append(resume)
+        self._wake_soon()
+
+    def _wake_soon(self) -> None:
+        # Not at once: whoever gives back is in the middle of something.
+        if self._waiting and not self.is_exhausted and not self._is_waking:
+            self._is_waking = True
+            self._call_soon(self._wake)
+
+    def _wake(self) -> None:
+        self._is_waking = False
+        # One that takes the last of the room, or finds none, leaves the others waiting.
+        for _ in range(len(self._waiting)):
+            if self.is_exhausted:
+                return
+            self._waiting.popleft()()

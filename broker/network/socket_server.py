@@ -1,0 +1,226 @@
+"""All listeners together: bound, accepting, drained, closed.
+
+A listener has an acceptor and ``num.network.threads`` processors.  One processor runs on the core
+loop; more have a thread each, and a request channel to the core loop.  The control plane has one
+processor, and a channel, of its own.
+
+Owner: the core loop.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import socket
+from collections.abc import Callable, Collection, Sequence
+from itertools import count
+from typing import Protocol
+
+from odradek.broker.call import Answerer, Peer
+from odradek.broker.network.acceptor import Acceptor, Reception
+from odradek.broker.network.connection import Connection
+from odradek.broker.network.connection_limits import ConnectionLimits
+from odradek.broker.network.endpoint import Endpoint
+from odradek.broker.network.failure_log import FailureLog
+from odradek.broker.network.listener import Listener, open_listener, resolved
+from odradek.broker.network.pending_answers import PendingAnswers, Starter
+from odradek.broker.network.processor import Limits, Processor
+from odradek.broker.network.processor_thread import ProcessorThread
+from odradek.broker.network.request_channel import RequestChannel
+from odradek.broker.settings.network import NetworkSettings
+
+log = logging.getLogger(__name__)
+
+# As in Kafka, whatever the settings.
+CONTROL_PLANE_REQUESTS_MAX = 20
+
+
+class AnyProcessor(Protocol):
+    """On the core loop, or on a thread."""
+
+    def __len__(self) -> int: ...
+
+    def adopt(self, accepted: socket.socket, peer: Peer) -> None: ...
+
+    def least_recently_used(self) -> Connection | None: ...
+
+    def close(self, connection_id: str, reason: str) -> None: ...
+
+    async def drain(self) -> None: ...
+
+    def close_all(self) -> None: ...
+
+
+class SocketServer:
+    """``open`` it, then ``accept``, in the end ``stop``."""
+
+    def __init__(
+        self,
+        settings: NetworkSettings,
+        answerer: Answerer,
+        *,
+        start: Starter,
+        new_loop: Callable[[], asyncio.AbstractEventLoop] = asyncio.new_event_loop,
+    ) -> None:
+        """To be called on the core loop.  ``new_loop`` makes one for each thread."""
+        self._settings = settings
+        self._answerer = answerer
+        self._new_loop = new_loop
+        self._loop = asyncio.get_running_loop()
+        self._pending = PendingAnswers(start)
+        self._limits = ConnectionLimits(settings, now=self._loop.time)
+        self._reception = Reception(
+            limits=self._limits,
+            failures=FailureLog(self._loop.time),
+            send_buffer_bytes=settings.socket_send_buffer_bytes,
+            next_index=count().__next__,
+            make_room=self._make_room,
+        )
+        self._listeners: list[Listener] = []
+        self._acceptors: dict[str, Acceptor] = {}
+        self._processors: dict[str, list[AnyProcessor]] = {}
+        self._data_plane = self._channel(settings.queued_max_requests)
+        self._control_plane = self._channel(CONTROL_PLANE_REQUESTS_MAX)
+
+    def __len__(self) -> int:
+        """Connections."""
+        return self._limits.total
+
+    @property
+    def endpoints(self) -> tuple[Endpoint, ...]:
+        """Where we listen, with the ports that were bound."""
+        return tuple(listener.endpoint for listener in self._listeners)
+
+    def advertised(self) -> tuple[Endpoint, ...]:
+        """What clients and brokers are to be told."""
+        return resolved(self._settings.advertised_endpoints, self._listeners)
+
+    def open(self) -> None:
+        """Bind every listener, or raise ListenerError and leave none open."""
+        try:
+            for endpoint in self._settings.endpoints:
+                listener = open_listener(
+                    endpoint,
+                    backlog=self._settings.socket_listen_backlog_size,
+                    receive_buffer_bytes=self._settings.socket_receive_buffer_bytes,
+                )
+                self._listeners.append(listener)
+        finally:
+            if len(self._listeners) < len(self._settings.endpoints):
+                while self._listeners:
+                    self._listeners.pop().close()
+
+    def accept(self, names: Collection[str] | None = None) -> None:
+        """Let clients in, by these listeners, or by all that do not yet."""
+        for listener in self._listeners:
+            name = listener.endpoint.listener
+            if name not in self._acceptors and (names is None or name in names):
+                self._accept_at(listener)
+                log.info("Accepting connections at %s", listener.endpoint)
+
+    def apply(self, settings: NetworkSettings) -> None:
+        """What may change at run time: how many connections, from where, how fast."""
+        self._settings = settings
+        self._limits.apply(settings)
+        self._resume_acceptors()
+
+    async def stop(self, *, timeout_s: float) -> None:
+        """Read nothing more, and let answers in progress go out, but not for longer than this."""
+        for listener in self._listeners:
+            if listener.endpoint.listener not in self._acceptors:
+                listener.close()
+        for acceptor in self._acceptors.values():
+            acceptor.stop()
+        processors = [each for several in self._processors.values() for each in several]
+        try:
+            async with asyncio.timeout(timeout_s), asyncio.TaskGroup() as draining:
+                for processor in processors:
+                    draining.create_task(processor.drain())
+        except TimeoutError:
+            log.warning("%d connections still had answers to come", len(self))
+        self._data_plane.close()
+        self._control_plane.close()
+        await self._pending.cancel()
+        for processor in processors:
+            processor.close_all()
+        # What the threads had to say as they ended.
+        await asyncio.sleep(0)
+        self._processors.clear()
+        self._acceptors.clear()
+        self._listeners.clear()
+
+    def _accept_at(self, listener: Listener) -> None:
+        name = listener.endpoint.listener
+        is_control_plane = name == self._settings.control_plane_listener
+        processors = self._processors_of(name, is_control_plane=is_control_plane)
+        self._processors[name] = processors
+        self._acceptors[name] = Acceptor(
+            listener,
+            processors,
+            self._reception,
+            is_control_plane=is_control_plane,
+            loop=self._loop,
+        )
+        self._acceptors[name].begin()
+
+    def _processors_of(self, name: str, *, is_control_plane: bool) -> list[AnyProcessor]:
+        threads = self._settings.num_network_threads
+        if threads == 1:
+            return [self._processor()]
+        return [
+            ProcessorThread(
+                self._control_plane if is_control_plane else self._data_plane,
+                ended=self._connection_ended,
+                limits=self._processor_limits(),
+                loop=self._new_loop(),
+                name=f"network-{name}-{number}",
+            )
+            for number in range(1 if is_control_plane else threads)
+        ]
+
+    def _channel(self, requests_max: int) -> RequestChannel:
+        return RequestChannel(
+            self._answerer, pending=self._pending, loop=self._loop, requests_max=requests_max
+        )
+
+    def _processor(self) -> Processor:
+        return Processor(
+            ask=self._answerer,
+            wait=self._pending.wait,
+            ended=self._connection_ended,
+            limits=self._processor_limits(),
+            loop=self._loop,
+        )
+
+    def _processor_limits(self) -> Limits:
+        settings = self._settings
+        request_bytes = settings.queued_max_request_bytes
+        sharing = settings.num_network_threads * len(settings.endpoints)
+        return Limits(
+            frame_bytes_max=settings.socket_request_max_bytes,
+            request_bytes_max=max(request_bytes // sharing, 1) if request_bytes > 0 else -1,
+            idle_s_max=settings.connections_max_idle_ms / 1000,
+        )
+
+    def _connection_ended(self, peer: Peer) -> None:
+        self._limits.release(peer.client_host)
+        self._resume_acceptors()
+
+    def _resume_acceptors(self) -> None:
+        for acceptor in self._acceptors.values():
+            acceptor.resume()
+
+    def _make_room(self) -> None:
+        """Close the least recently used connection of a listener without privilege."""
+        candidates: list[tuple[AnyProcessor, Connection]] = []
+        for name, processors in self._processors.items():
+            if not self._limits.is_privileged(name):
+                candidates += _oldest_of(processors)
+        if candidates:
+            processor, connection = min(candidates, key=lambda pair: pair[1].used_at)
+            processor.close(connection.peer.connection_id, "a broker needs its place")
+
+
+def _oldest_of(processors: Sequence[AnyProcessor]) -> list[tuple[AnyProcessor, Connection]]:
+    found = ((each, each.least_recently_used()) for each in processors)
+    return [(each, oldest) for each, oldest in found if oldest is not None]

@@ -1,0 +1,74 @@
+"""Deleting the oldest records of a partition: its start moves forward, here and at its followers.
+
+The leader's start moves at once; followers learn of it by their fetches, and tell by their next
+ones where they begin.  It is done when no replica on a live broker, and no copy on its way to
+another directory, begins earlier.  Segments that are left before the start are removed by
+retention.
+
+Owner: the event loop.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+from odradek.broker.replicas.partition import Partition
+from odradek.protocol.errors import OffsetOutOfRange, PolicyViolation, RequestTimedOut
+from odradek.storage.manager.hosted_log import HostedLog
+
+HIGH_WATERMARK = -1
+
+
+class RecordDeletion:
+    """All before an offset of one partition is to be deleted."""
+
+    def __init__(
+        self,
+        partition: Partition,
+        offset: int,
+        *,
+        is_alive: Callable[[int], bool],
+        future: HostedLog | None = None,
+    ) -> None:
+        """Moves the leader's start; -1 stands for the high watermark."""
+        self._partition = partition
+        self._is_alive = is_alive
+        self._future = future
+        partition.leading()
+        with partition.hosted as log:
+            if not log.settings.deletes_old_segments:
+                raise PolicyViolation(f"{log.partition} is compacted, its records are not deleted")
+            self._offset = log.high_watermark if offset == HIGH_WATERMARK else offset
+            if self._offset < 0:
+                raise OffsetOutOfRange(f"{offset} is no offset")
+            log.advance_start(self._offset)
+        # Followers that wait for records hear of it at once.
+        partition.wake()
+
+    def low_watermark(self) -> int:
+        """Where the first of all replicas begins; NotLeader if others are to be asked by now."""
+        role = self._partition.leading()
+        lowest = role.lowest_start(self._partition.log.start_offset, is_alive=self._is_alive)
+        if self._future is not None and self._future.is_future and self._future.is_usable:
+            lowest = min(lowest, self._future.log.start_offset)
+        return lowest
+
+    def is_done(self) -> bool:
+        return self.low_watermark() >= self._offset
+
+    async def wait_until_done(self, timeout_s: float) -> None:
+        waiting = self._partition.waiting
+        wake: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        try:
+            async with asyncio.timeout(timeout_s):
+                while not self.is_done():
+                    wake = asyncio.get_running_loop().create_future()
+                    waiting.add(wake)
+                    await wake
+        except TimeoutError:
+            raise RequestTimedOut(
+                f"not all replicas of {self._partition.topic_partition} begin at {self._offset} yet"
+            ) from None
+        finally:
+            waiting.discard(wake)

@@ -1,0 +1,257 @@
+"""Moving replicas to other log directories of the same broker, while they are in use.
+
+A copy in the other directory follows the log like a follower, slice by slice.  When it has all, it
+is synced and takes the log's place (storage/manager/moving.py); if too much was appended
+meanwhile, it is copied too, and all is tried again.
+
+    reads of the log   on a disk thread, as what is copied may not be in memory
+    appends            on the loop, in small slices; the copy's own syncs with all others
+    compaction         and retention of the log are held off until the move has ended
+
+A copy that is found when the broker starts goes on where it was: ``resume``.
+
+Invariant: of a partition, at most one move is under way.
+Owner: the event loop.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Coroutine
+from typing import Any, Protocol
+
+from odradek.broker.disk import Disk
+from odradek.broker.replicas.partition import Partition
+from odradek.protocol.errors import InvalidTopic, KafkaError, KafkaStorageError, NotLeader
+from odradek.protocol.file_region import FileRegion
+from odradek.protocol.types import TopicPartition
+from odradek.storage import files
+from odradek.storage.log import Log
+from odradek.storage.manager.directory import LogDirectory
+from odradek.storage.manager.hosted_log import HostedLog
+from odradek.storage.manager.log_manager import LogManager
+from odradek.storage.paths import Purpose, new_directory_name
+
+log = logging.getLogger(__name__)
+
+#: A guess: an append of so much holds up the loop for less than a millisecond.
+SLICE_BYTES = 256 * 1024
+_FILE_NAME_LENGTH_MAX = 255
+
+Start = Callable[[Coroutine[Any, Any, None], str], "asyncio.Task[None]"]
+
+
+class Replicas(Protocol):
+    """The part of the replica manager that moving needs."""
+
+    def partition(self, topic: str, index: int, /) -> Partition: ...
+
+    def replaced(self, partition: TopicPartition, hosted: HostedLog, /) -> None: ...
+
+
+class Care(Protocol):
+    """Who compacts logs."""
+
+    async def hold_off(self, partition: TopicPartition, /) -> None: ...
+
+    def allow(self, partition: TopicPartition, /) -> None: ...
+
+
+class LogDirMoves:
+    """All moves of one broker."""
+
+    def __init__(
+        self,
+        replicas: Replicas,
+        logs: LogManager,
+        *,
+        care: Care,
+        disk: Disk,
+        start: Start,
+        now_ms: Callable[[], int],
+    ) -> None:
+        self._replicas = replicas
+        self._logs = logs
+        self._care = care
+        self._disk = disk
+        self._start = start
+        self._now_ms = now_ms
+        self._tasks: dict[TopicPartition, asyncio.Task[None]] = {}
+        self._lock = asyncio.Lock()
+        #: Where logs shall be made that are not there yet.
+        self.preferred: dict[TopicPartition, LogDirectory] = {}
+
+    def is_moving(self, partition: TopicPartition) -> bool:
+        task = self._tasks.get(partition)
+        return task is not None and not task.done()
+
+    async def move(self, partition: TopicPartition, path: str) -> None:
+        """Begin it, and give up another of the same partition; refused if it is not possible.
+
+        To where the log is already, it only gives up the other.
+        """
+        if len(str(new_directory_name(partition, Purpose.FUTURE))) > _FILE_NAME_LENGTH_MAX:
+            raise InvalidTopic(f"{partition} has too long a name to be moved")
+        target = self._logs.directories.at(path)
+        if not target.is_online:
+            raise target.offline()
+        try:
+            found = self._replicas.partition(*partition)
+        except NotLeader:
+            self.preferred[partition] = target
+            raise
+        # Giving one up takes time, in which another request must not begin a third.
+        async with self._lock:
+            await self._turn_to(target, partition, found)
+
+    async def _turn_to(
+        self, target: LogDirectory, partition: TopicPartition, found: Partition
+    ) -> None:
+        future = self._logs.find_future(partition)
+        if future is not None and future.directory is not target:
+            await self._give_up(partition)
+        if found.hosted.directory is target or self._logs.find_future(partition) is not None:
+            return
+        if offline := self._logs.directories.offline:
+            raise KafkaStorageError(f"a copy of {partition} may be in {offline[0].path}, offline")
+        self._logs.create_future(partition, target, now_ms=self._now_ms())
+        self.resume(partition)
+
+    def resume(self, partition: TopicPartition) -> None:
+        """Let the copy of a partition go on, if there is one."""
+        current = self._logs.logs.current.get(partition)
+        future = self._logs.find_future(partition)
+        if current is None or future is None or self.is_moving(partition):
+            return
+        work = self._run(partition, current, future)
+        task = self._tasks[partition] = self._start(work, f"moving {partition}")
+        # A task that is cancelled before it has begun does not come to any end of its own.
+        task.add_done_callback(lambda ended: self._forget(partition, ended))
+
+    def _forget(self, partition: TopicPartition, ended: asyncio.Task[None]) -> None:
+        if self._tasks.get(partition) is ended:
+            del self._tasks[partition]
+
+    async def _give_up(self, partition: TopicPartition) -> None:
+        task = self._tasks.pop(partition, None)
+        if task is not None:
+            task.cancel()
+            await asyncio.wait([task])
+        if self._logs.find_future(partition) is not None:
+            self._logs.delete_future(partition)
+            await self._disk.carry_out_all(self._logs.deletions(now_ms=self._now_ms()))
+
+    async def _run(self, partition: TopicPartition, current: HostedLog, future: HostedLog) -> None:
+        source, target = current.directory.path, future.directory.path
+        log.info("Moving %s from %s to %s", partition, source, target)
+        try:
+            await self._care.hold_off(partition)
+            try:
+                await LogDirMove(self._logs, self._disk, current, future, self._now_ms).run(
+                    on_swapped=lambda: self._replicas.replaced(partition, future)
+                )
+            finally:
+                # Where it was deleted, so was what held compaction off.
+                if self._logs.logs.current.get(partition) in (current, future):
+                    self._care.allow(partition)
+        except KafkaError as failure:
+            log.error("Moving %s to %s was broken off: %s", partition, target, failure)
+        else:
+            log.info("%s is in %s now", partition, target)
+
+
+class LogDirMove:
+    """One log, and its copy on the way."""
+
+    def __init__(
+        self,
+        logs: LogManager,
+        disk: Disk,
+        current: HostedLog,
+        future: HostedLog,
+        now_ms: Callable[[], int],
+    ) -> None:
+        self._logs = logs
+        self._disk = disk
+        self._current = current
+        self._future = future
+        self._now_ms = now_ms
+        #: How many of the log's truncations the copy has followed.
+        self._cuts_seen = len(current.log.cuts)
+
+    async def run(self, *, on_swapped: Callable[[], None]) -> None:
+        """``on_swapped`` is called when the copy has become the log, at once."""
+        partition = self._current.partition
+        naming = None
+        while naming is None:
+            await self._catch_up()
+            for work in self._logs.prepare_move(partition, now_ms=self._now_ms()):
+                await self._disk.carry_out(work)
+            # What came meanwhile is little: it is copied, and nothing can come in between.
+            if self._has_same_records and self._copy_rest():
+                naming = self._logs.finish_move(partition)
+        on_swapped()
+        await self._disk.carry_out(naming)
+        await self._disk.carry_out_all(self._logs.deletions(now_ms=self._now_ms()))
+
+    @property
+    def _has_same_records(self) -> bool:
+        """Whether the copy is a beginning of the log, as far as it goes."""
+        with self._current as source, self._future as copy:
+            is_cut = len(source.cuts) > self._cuts_seen
+            return not is_cut and source.start_offset <= copy.end_offset <= source.end_offset
+
+    async def _catch_up(self) -> None:
+        """Until the copy has all that the log has."""
+        while True:
+            await self._align()
+            region = self._next()
+            if not region.length:
+                return
+            read = files.read_at, region.descriptor, region.length, region.position
+            records = await self._disk.run(*read)
+            if self._has_same_records:
+                self._append(records)
+
+    async def _align(self) -> None:
+        """Cut from the copy what the log has lost at its end, or begin it anew at the start."""
+        with self._current as source, self._future as copy:
+            cuts = source.cuts[self._cuts_seen :]
+            self._cuts_seen = len(source.cuts)
+            end = min([source.end_offset, *cuts])
+            start = source.start_offset
+        if copy.end_offset < start:
+            work = self._logs.truncate_fully(self._future, start, now_ms=self._now_ms())
+        elif copy.end_offset > end:
+            work = self._logs.truncate(self._future, end, now_ms=self._now_ms())
+        else:
+            return
+        await self._disk.carry_out(work)
+
+    def _next(self) -> FileRegion:
+        with self._current as source, self._future as copy:
+            return source.read(copy.end_offset, max_bytes=SLICE_BYTES, up_to=source.end_offset)
+
+    def _copy_rest(self) -> bool:
+        """At once, if it is little; else False."""
+        region = self._next()
+        if region.length:
+            self._append(files.read_at(region.descriptor, region.length, region.position))
+        return self._future.log.end_offset == self._current.log.end_offset
+
+    def _append(self, records: bytes) -> None:
+        with self._current as source, self._future as copy:
+            copy.append_as_follower(bytearray(records), now_ms=self._now_ms())
+            _follow(copy, source)
+
+
+def _follow(copy: Log, source: Log) -> None:
+    """What no batch tells: both ends of what may be read, and an epoch without records yet."""
+    seen = min(source.high_watermark, copy.end_offset)
+    if seen > copy.high_watermark:
+        copy.advance_high_watermark(seen)
+    copy.advance_start(min(source.start_offset, copy.high_watermark))
+    latest = source.epochs.latest
+    if latest is not None and latest.start_offset == copy.end_offset == source.end_offset:
+        copy.epochs.assign(latest.epoch, start_offset=latest.start_offset)

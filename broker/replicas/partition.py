@@ -1,0 +1,266 @@
+"""One partition on this broker: its role, its log, and who waits for it to grow.
+
+What may be read ends for everyone somewhere else:
+
+    followers         at the end of the log
+    consumers         at the high watermark
+    read_committed    at the last stable offset, before the first open transaction
+
+Whoever waits registers a future in ``waiting``, and looks again whenever it is woken: by an append,
+a moved watermark, a change of role, or the end of the partition.
+
+Invariant: an append is in the log before anything is awaited, so appends keep their order.
+Owner: the event loop.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from odradek.broker.replicas.leader import LeaderRole
+from odradek.broker.replicas.watermark import Watermark
+from odradek.protocol.errors import (
+    FencedLeaderEpoch,
+    KafkaError,
+    NotEnoughReplicas,
+    NotEnoughReplicasAfterAppend,
+    NotLeader,
+    RequestTimedOut,
+    UnknownLeaderEpoch,
+)
+from odradek.protocol.file_region import FileRegion
+from odradek.protocol.types import TopicPartition, Uuid
+from odradek.storage.log import Log, Written
+from odradek.storage.log_segment import LogSegment
+from odradek.storage.manager.hosted_log import HostedLog
+from odradek.storage.producers.append import AppendOrigin
+from odradek.storage.transaction_index import AbortedTransaction
+
+ALL_IN_SYNC = -1
+NO_LEADER_EPOCH = -1
+
+
+@dataclass(slots=True)
+class Portion:
+    """What a read found; treat as immutable."""
+
+    records: FileRegion
+    high_watermark: int
+    last_stable_offset: int
+    start_offset: int
+    aborted: list[AbortedTransaction] | None = None  # None unless only committed records count
+
+
+class Partition:
+    """A partition that this broker leads or follows, its log in a directory that works."""
+
+    def __init__(self, hosted: HostedLog, *, on_flush_due: Callable[[Partition], None]) -> None:
+        self.hosted = hosted
+        self.topic_partition: TopicPartition = hosted.partition
+        self.leader: LeaderRole | None = None
+        self.leader_id = -1
+        self.leader_epoch = NO_LEADER_EPOCH
+        self.partition_epoch = -1
+        self.high_watermark = Watermark(hosted.log.high_watermark)
+        #: How far the log is known to survive a power cut.
+        self.synced = Watermark(hosted.log.recovery_point)
+        self.waiting: set[asyncio.Future[None]] = set()
+        self._on_flush_due = on_flush_due
+
+    @property
+    def topic_id(self) -> Uuid | None:
+        return self.hosted.topic_id
+
+    @property
+    def log(self) -> Log:
+        return self.hosted.log
+
+    # Roles
+
+    def lead(self, role: LeaderRole, *, partition_epoch: int) -> None:
+        """As long as the controller says so."""
+        is_new = self.leader is None or self.leader.epoch != role.epoch
+        self.partition_epoch = partition_epoch
+        self.leader_id, self.leader_epoch = role.local_id, role.epoch
+        if is_new:
+            self._abandon(NotLeader(f"{self.topic_partition} has a new leader epoch"))
+            self.leader = role
+            self.high_watermark.restart(self.log.high_watermark)
+        else:
+            assert self.leader is not None
+            self.leader.in_sync, self.leader.replicas = role.in_sync, role.replicas
+        self._advance()
+        self.wake()
+
+    def follow(self, leader_id: int, *, leader_epoch: int, partition_epoch: int) -> None:
+        self.leader = None
+        self.leader_id, self.leader_epoch = leader_id, leader_epoch
+        self.partition_epoch = partition_epoch
+        self._abandon(NotLeader(f"{self.topic_partition} is led by {leader_id} now"))
+        self.wake()
+
+    def end(self, failure: KafkaError) -> None:
+        """It is being deleted, moved away or offline."""
+        self.leader = None
+        self._abandon(failure)
+        self.wake()
+
+    def _abandon(self, failure: KafkaError) -> None:
+        self.high_watermark.abandon(failure)
+        self.synced.abandon(failure)
+
+    def leading(self, current_leader_epoch: int = NO_LEADER_EPOCH) -> LeaderRole:
+        """The role; refused if it is another's, or if the client knows of another epoch."""
+        self.check_epoch(current_leader_epoch)
+        if self.leader is None:
+            raise NotLeader(f"{self.topic_partition} is led by {self.leader_id}")
+        return self.leader
+
+    def check_epoch(self, current_leader_epoch: int) -> None:
+        """What a client believes to be the leader's epoch, if it believes anything."""
+        if current_leader_epoch in (NO_LEADER_EPOCH, self.leader_epoch):
+            return
+        if current_leader_epoch < self.leader_epoch:
+            raise FencedLeaderEpoch(
+                f"{self.topic_partition} is in leader epoch {self.leader_epoch}, "
+                f"{current_leader_epoch} is over"
+            )
+        raise UnknownLeaderEpoch(
+            f"{self.topic_partition} is in leader epoch {self.leader_epoch} here, "
+            f"{current_leader_epoch} is not known yet"
+        )
+
+    # Writing
+
+    def append(
+        self,
+        records: memoryview | bytearray,
+        *,
+        acks: int,
+        now_ms: int,
+        origin: AppendOrigin = AppendOrigin.CLIENT,
+    ) -> Written:
+        """Append as the leader; ``records`` are patched in place."""
+        role = self.leading()
+        if acks == ALL_IN_SYNC:
+            self._check_in_sync(role, NotEnoughReplicas)
+        with self.hosted as log:
+            written = log.append_as_leader(
+                records, leader_epoch=role.epoch, now_ms=now_ms, origin=origin
+            )
+        self._advance()
+        if self.hosted.has_flush_due_by_count:
+            self._on_flush_due(self)
+        if self.waiting:
+            self.wake()
+        return written
+
+    def _check_in_sync(
+        self, role: LeaderRole, failure: type[NotEnoughReplicas | NotEnoughReplicasAfterAppend]
+    ) -> None:
+        wanted = min(self.log.settings.min_insync_replicas, len(role.replicas))
+        if len(role.in_sync) < wanted:
+            raise failure(
+                f"{len(role.in_sync)} of {wanted} replicas of {self.topic_partition} are in sync"
+            )
+
+    def is_acknowledged(self, written: Written, *, acks: int) -> bool:
+        """Whether the producer may be told at once."""
+        after = written.last_offset + 1
+        if self.hosted.has_flush_due_by_count and self.synced.value < after:
+            return False
+        return acks != ALL_IN_SYNC or self.high_watermark.value >= after
+
+    async def wait_until_acknowledged(
+        self, written: Written, *, acks: int, timeout_s: float
+    ) -> None:
+        """Until it is synced, if it must be, and replicated, if the producer wants that."""
+        after = written.last_offset + 1
+        if self.hosted.has_flush_due_by_count:
+            self._check_in_time(await self.synced.wait_for(after, timeout_s=timeout_s))
+        if acks == ALL_IN_SYNC:
+            role = self.leading()
+            self._check_in_time(await self.high_watermark.wait_for(after, timeout_s=timeout_s))
+            self._check_in_sync(role, NotEnoughReplicasAfterAppend)
+
+    def _check_in_time(self, is_reached: bool) -> None:
+        if not is_reached:
+            raise RequestTimedOut(f"{self.topic_partition} was not replicated or synced in time")
+
+    def flushed(self) -> None:
+        """A sync has ended."""
+        if self.log.recovery_point > self.synced.value:
+            self.synced.advance(self.log.recovery_point)
+
+    def _advance(self) -> None:
+        """Move the high watermark to where all that are in sync have come."""
+        assert self.leader is not None
+        log = self.hosted.log
+        reached = self.leader.replicated_up_to(log.end_offset)
+        if reached is not None and reached > log.high_watermark:
+            log.advance_high_watermark(reached)
+            self.high_watermark.advance(reached)
+
+    def follower_fetched(self, replica_id: int, *, offset: int, start_offset: int) -> None:
+        """A follower has all before ``offset``, and nothing before ``start_offset`` any more."""
+        before = self.hosted.log.high_watermark
+        has_moved = self.leading().note_follower(
+            replica_id, end_offset=offset, start_offset=start_offset
+        )
+        self._advance()
+        if self.waiting and (has_moved or self.hosted.log.high_watermark > before):
+            self.wake()
+
+    def wake(self) -> None:
+        """Whoever waits looks again."""
+        for waiting in self.waiting:
+            if not waiting.done():
+                waiting.set_result(None)
+        self.waiting.clear()
+
+    # Reading
+
+    def readable_up_to(self, *, is_follower: bool, committed: bool) -> int:
+        log = self.hosted.log
+        if is_follower:
+            return log.end_offset
+        return log.last_stable_offset if committed else log.high_watermark
+
+    def read(
+        self, offset: int, *, max_bytes: int, up_to: int, committed: bool, at_least_one: bool
+    ) -> Portion:
+        """From ``offset`` on, nothing at or beyond ``up_to``."""
+        with self.hosted as log:
+            # What is read must not begin between the two: the client would be told of a gap.
+            region = log.read(offset, max_bytes=max_bytes, up_to=up_to, at_least_one=at_least_one)
+            aborted = None
+            if committed:
+                aborted = _aborted_in(log, offset, region, up_to)
+            return Portion(
+                region, log.high_watermark, log.last_stable_offset, log.start_offset, aborted
+            )
+
+
+def _aborted_in(log: Log, offset: int, region: FileRegion, up_to: int) -> list[AbortedTransaction]:
+    """Those that reach into what was read, lest all that follow are told of again and again."""
+    if not region.length or next(log.segments.aborting_from(offset), None) is None:
+        return []
+    end = min(up_to, _end_of(log, offset, region))
+    return log.aborted_transactions(start=offset, end=end)
+
+
+def _end_of(log: Log, offset: int, region: FileRegion) -> int:
+    """An offset that none in the region reaches, and few below it are not in the region."""
+    segment: LogSegment | None = log.segments.holding(offset) or log.segments.first
+    # Compaction may have left nothing at or after the offset in the segment that held it.
+    while segment is not None and segment.file is not region.keeper:
+        segment = log.segments.after(segment)
+    if segment is None:
+        return log.end_offset
+    entry = segment.index.entry_after(region.position + region.length - 1)
+    if entry is not None:
+        return entry.offset
+    following = log.segments.after(segment)
+    return log.end_offset if following is None else following.base_offset

@@ -1,0 +1,251 @@
+"""The partitions of this broker: found, led or followed as the controller says, stopped.
+
+A partition is in one of three conditions:
+
+    online    it has a log in a directory that works
+    offline   its directory has failed; KAFKA_STORAGE_ERROR until the broker starts again
+    unknown   nobody has told us of it: NOT_LEADER if the cluster knows it, else there is none
+
+Deciding is done at once, on the loop; what deletions leave to do sleeps in the kernel and follows.
+
+Owner: the event loop.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable, Iterator
+from typing import Protocol
+
+from odradek.broker.replicas.leader import LeaderRole
+from odradek.broker.replicas.partition import Partition
+from odradek.protocol.api.leader_and_isr import LeaderAndIsrPartitionState
+from odradek.protocol.errors import (
+    FencedLeaderEpoch,
+    InconsistentTopicId,
+    KafkaError,
+    KafkaStorageError,
+    NotLeader,
+    StaleControllerEpoch,
+    UnknownTopicOrPartition,
+)
+from odradek.protocol.types import TopicPartition, Uuid
+from odradek.storage.manager.directory import LogDirectory
+from odradek.storage.manager.disk_work import DiskWork
+from odradek.storage.manager.hosted_log import HostedLog
+from odradek.storage.manager.log_manager import LogManager
+
+log = logging.getLogger(__name__)
+
+#: Leader epochs that StopReplica does not compare: not told, and "the topic is being deleted".
+UNCHECKED_EPOCHS = frozenset({-1, -2})
+
+
+class Cluster(Protocol):
+    """What the picture of the cluster tells of partitions that are not here."""
+
+    def has_partition(self, topic: str, partition: int) -> bool: ...
+
+
+class Care(Protocol):
+    """Who looks after logs: keeps compaction and retention away, deletes, syncs."""
+
+    async def hold_off(self, partition: TopicPartition, /) -> None: ...
+
+    def allow(self, partition: TopicPartition, /) -> None: ...
+
+    async def clear_deleted(self) -> None: ...
+
+    async def carry_out(self, work: DiskWork, /) -> None: ...
+
+
+class Moves(Protocol):
+    """Moves between log directories; see log_dir_move.py."""
+
+    @property
+    def preferred(self) -> dict[TopicPartition, LogDirectory]: ...
+
+    def resume(self, partition: TopicPartition, /) -> None: ...
+
+
+class ReplicaManager:
+    """Every partition that this broker leads or follows."""
+
+    def __init__(
+        self,
+        broker_id: int,
+        logs: LogManager,
+        cluster: Cluster,
+        *,
+        care: Care,
+        start: Callable[..., object],
+        now_ms: Callable[[], int],
+    ) -> None:
+        self.broker_id = broker_id
+        self.logs = logs
+        self._cluster = cluster
+        self._care = care
+        self._start = start
+        self._now_ms = now_ms
+        self._partitions: dict[TopicPartition, Partition] = {}
+        self._offline: set[TopicPartition] = set()
+        #: Given when it is there, as it needs this one.
+        self.moves: Moves | None = None
+
+    def __iter__(self) -> Iterator[Partition]:
+        return iter(self._partitions.values())
+
+    def partition(self, topic: str, index: int) -> Partition:
+        """Whatever its role is."""
+        key = TopicPartition(topic, index)
+        found = self._partitions.get(key)
+        if found is not None:
+            return found
+        if key in self._offline:
+            raise KafkaStorageError(f"the log directory of {key} is offline")
+        if self._cluster.has_partition(topic, index):
+            raise NotLeader(f"{key} is not on broker {self.broker_id}")
+        raise UnknownTopicOrPartition(f"there is no {key}")
+
+    def has_log(self, partition: TopicPartition) -> bool:
+        """Whether its log is there, and usable or not."""
+        return partition in self._partitions or partition in self._offline
+
+    # What the controller says
+
+    def become(
+        self, partition: TopicPartition, topic_id: Uuid | None, state: LeaderAndIsrPartitionState
+    ) -> Partition:
+        """Lead or follow; refused if this has been overtaken, or is of another topic."""
+        if partition in self._offline:
+            raise KafkaStorageError(f"the log directory of {partition} is offline")
+        known = self._partitions.get(partition)
+        if known is not None:
+            self._check_newer(known, topic_id, state)
+        if self.broker_id not in state.replicas:
+            raise UnknownTopicOrPartition(f"{partition} has no replica on broker {self.broker_id}")
+        hosted = self._hosted(partition, topic_id, is_new=state.is_new)
+        if known is None or known.hosted is not hosted:
+            known = Partition(hosted, on_flush_due=self._flush_due)
+            self._partitions[partition] = known
+        if state.leader == self.broker_id:
+            self._lead(known, state)
+        else:
+            known.follow(
+                state.leader,
+                leader_epoch=state.leader_epoch,
+                partition_epoch=state.partition_epoch,
+            )
+        return known
+
+    def _hosted(
+        self, partition: TopicPartition, topic_id: Uuid | None, *, is_new: bool
+    ) -> HostedLog:
+        preferred = self.moves.preferred.pop(partition, None) if self.moves else None
+        hosted = self.logs.create(
+            partition,
+            topic_id=topic_id,
+            directory=preferred,
+            is_new=is_new,
+            now_ms=self._now_ms(),
+        )
+        if self.moves:
+            self.moves.resume(partition)
+        return hosted
+
+    def _check_newer(
+        self, known: Partition, topic_id: Uuid | None, state: LeaderAndIsrPartitionState
+    ) -> None:
+        is_other = topic_id is not None and known.topic_id not in (None, topic_id)
+        if is_other:
+            raise InconsistentTopicId(f"{known.topic_partition} has the id {known.topic_id}")
+        gets_its_id = topic_id is not None and known.topic_id is None
+        if state.leader_epoch > known.leader_epoch or (
+            gets_its_id and state.leader_epoch == known.leader_epoch
+        ):
+            return
+        raise StaleControllerEpoch(
+            f"{known.topic_partition} is in leader epoch {known.leader_epoch} already, "
+            f"not before {state.leader_epoch}"
+        )
+
+    def _lead(self, partition: Partition, state: LeaderAndIsrPartitionState) -> None:
+        with partition.hosted as own_log:
+            own_log.epochs.assign(state.leader_epoch, start_offset=own_log.end_offset)
+        role = LeaderRole(
+            local_id=self.broker_id,
+            epoch=state.leader_epoch,
+            start_offset=partition.log.end_offset,
+            replicas=state.replicas,
+            in_sync=state.isr,
+        )
+        partition.lead(role, partition_epoch=state.partition_epoch)
+
+    def stop(self, partition: TopicPartition, *, leader_epoch: int, is_deleted: bool) -> None:
+        """No longer serve it; with ``is_deleted`` it is forgotten, and ``delete`` has to follow."""
+        if partition in self._offline:
+            raise KafkaStorageError(f"the log directory of {partition} is offline")
+        known = self._partitions.get(partition)
+        if known is not None:
+            if leader_epoch not in UNCHECKED_EPOCHS and leader_epoch < known.leader_epoch:
+                raise FencedLeaderEpoch(
+                    f"{partition} is in leader epoch {known.leader_epoch}, {leader_epoch} is over"
+                )
+            known.end(NotLeader(f"{partition} has been stopped here"))
+            if is_deleted:
+                del self._partitions[partition]
+
+    async def delete(
+        self, partitions: Iterable[TopicPartition]
+    ) -> dict[TopicPartition, KafkaError]:
+        """Delete the logs of partitions that have been stopped; which could not be, and why.
+
+        They are out of the way when this returns; their files go later.
+        """
+        failures: dict[TopicPartition, KafkaError] = {}
+        for partition in partitions:
+            await self._care.hold_off(partition)
+            try:
+                self.logs.delete(partition)
+            except KafkaError as failure:
+                self._care.allow(partition)
+                failures[partition] = failure
+        await self._care.clear_deleted()
+        return failures
+
+    # What the disk says
+
+    def directory_failed(self, directory: LogDirectory) -> None:
+        """Its partitions are offline from here on."""
+        gone = [each for each in self if each.hosted.directory is directory]
+        for partition in gone:
+            key = partition.topic_partition
+            del self._partitions[key]
+            self._offline.add(key)
+            partition.end(KafkaStorageError(f"the log directory of {key} is offline"))
+        log.error("%s has failed: %d partitions are offline", directory.path, len(gone))
+
+    def replaced(self, partition: TopicPartition, hosted: HostedLog) -> None:
+        """Its log is another now: moved to another directory, or opened again."""
+        known = self._partitions.get(partition)
+        if known is not None:
+            known.hosted = hosted
+            known.wake()
+
+    # Syncing
+
+    def _flush_due(self, partition: Partition) -> None:
+        work = partition.hosted.plan_flush(now_ms=self._now_ms())
+        if work is not None:
+            self._start(self._flush(partition, work), "flush")
+
+    async def _flush(self, partition: Partition, work: DiskWork) -> None:
+        """Those who wait share it; what was appended meanwhile is in the next."""
+        try:
+            await self._care.carry_out(work)
+        except KafkaError as failure:
+            partition.synced.abandon(failure)
+            return
+        partition.flushed()
+        if partition.hosted.has_flush_due_by_count:
+            self._flush_due(partition)

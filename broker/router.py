@@ -1,0 +1,157 @@
+"""From the bytes of a request to the parts of its answer: what every API has in common.
+
+    header      key, version, correlation id, client
+    version     one that is not served closes the connection; only ApiVersions is answered, as v0
+    decode      a frame that is no request closes the connection
+    handle      by the handler in routes.py, at once or later
+    refusals    a KafkaError of the whole request becomes its answer; anything else is our mistake,
+                logged with its traceback, and UNKNOWN_SERVER_ERROR for the client
+    encode      size, header, body; file regions as they are
+
+The request log has a line for every request at level TRACE, for whoever asks for it.
+
+Owner: the event loop.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
+from inspect import isawaitable
+from time import perf_counter
+from typing import Any
+
+from odradek.broker.call import Call, Disconnect, Peer
+from odradek.broker.handlers.refusals import words
+from odradek.protocol.api.api_versions import ApiVersionsResponse
+from odradek.protocol.api_keys import ApiKey
+from odradek.protocol.codec import Part, decode_prefix
+from odradek.protocol.error_codes import ErrorCode
+from odradek.protocol.errors import KafkaError, code_of
+from odradek.protocol.field import Versions
+from odradek.protocol.header import decode_request_header, response_frame
+from odradek.protocol.registry import api
+from odradek.protocol.schema import Message, absent_value
+
+log = logging.getLogger(__name__)
+requests_log = logging.getLogger("odradek.request")
+TRACE = 5
+_FAILED = "%s v%d of %s failed"
+
+Parts = list[Part]
+Answer = Message | Awaitable[Message | None] | None
+Handle = Callable[[Call[Any]], Answer]
+Refuse = Callable[[Call[Any], KafkaError], Message]
+
+
+def by_error_code(call: Call[Any], failure: KafkaError) -> Message:
+    """For responses that have an error code of their own, and may otherwise be empty."""
+    response = api(call.key).response
+    values = {each.name: absent_value(each) for each in response.__schema__.fields}
+    values["error_code"] = code_of(failure)
+    if "error_message" in values:
+        values["error_message"] = words(failure)
+    return response(**values)
+
+
+@dataclass(frozen=True, slots=True)
+class Route:
+    """Who answers an API, in which versions, and how all of it is refused."""
+
+    key: ApiKey
+    handle: Handle
+    refuse: Refuse = by_error_code
+    versions: Versions = field(init=False)
+    request: type[Message] = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "versions", api(self.key).stable)
+        object.__setattr__(self, "request", api(self.key).request)
+
+
+class Router:
+    """Answers whole requests."""
+
+    def __init__(self, routes: Mapping[ApiKey, Route]) -> None:
+        self._routes = routes
+
+    def __call__(self, frame: memoryview, peer: Peer) -> Parts | Awaitable[Parts | None] | None:
+        header, position = decode_request_header(frame)
+        key, version = ApiKey(header.request_api_key), header.request_api_version
+        route = self._routes.get(key)
+        if route is None:
+            raise Disconnect(f"{key.name} is not served")
+        if version not in route.versions:
+            return self._unsupported(route, version, header.correlation_id)
+        # Kafka does not look beyond, and so does not mind that librdkafka's Metadata is too long.
+        request, _ = decode_prefix(route.request, version, frame, position)
+        call = Call(
+            request,
+            version,
+            key,
+            header.correlation_id,
+            header.client_id,
+            peer,
+        )
+        begun = perf_counter() if requests_log.isEnabledFor(TRACE) else 0.0
+        try:
+            answer = route.handle(call)
+        except KafkaError as refusal:
+            answer = route.refuse(call, refusal)
+        except Disconnect:
+            raise
+        except Exception:
+            log.exception(_FAILED, call.key.name, call.version, call.peer.connection_id)
+            answer = route.refuse(call, KafkaError())
+        if isawaitable(answer):
+            return self._later(route, call, answer, begun)
+        return self._parts(call, answer, begun)
+
+    async def _later(
+        self, route: Route, call: Call[Any], waiting: Awaitable[Message | None], begun: float
+    ) -> Parts | None:
+        try:
+            answer = await waiting
+        except KafkaError as refusal:
+            answer = route.refuse(call, refusal)
+        except Disconnect:
+            raise
+        except Exception:
+            log.exception(_FAILED, call.key.name, call.version, call.peer.connection_id)
+            answer = route.refuse(call, KafkaError())
+        return self._parts(call, answer, begun)
+
+    def _parts(self, call: Call[Any], answer: Message | None, begun: float) -> Parts | None:
+        if begun:
+            _trace(call, answer, perf_counter() - begun)
+        if answer is None:
+            return None
+        return response_frame(call.key, call.version, call.correlation_id, answer)
+
+    def _unsupported(self, route: Route, version: int, correlation_id: int) -> Parts:
+        """A client that is newer than this broker asks again, once it knows what is served."""
+        if route.key is not ApiKey.API_VERSIONS:
+            raise Disconnect(f"{route.key.name} v{version} is not served")
+        own = ApiVersionsResponse.ApiVersion(
+            api_key=int(ApiKey.API_VERSIONS),
+            min_version=route.versions.low,
+            max_version=route.versions.high,
+        )
+        answer = ApiVersionsResponse(error_code=ErrorCode.UNSUPPORTED_VERSION.code, api_keys=[own])
+        return response_frame(ApiKey.API_VERSIONS, 0, correlation_id, answer)
+
+
+def _trace(call: Call[Any], answer: Message | None, seconds: float) -> None:
+    requests_log.log(
+        TRACE,
+        "%s v%d from %s (%s, correlation id %d) took %.3f ms: %s -> %s",
+        call.key.name,
+        call.version,
+        call.peer.connection_id,
+        call.client_id,
+        call.correlation_id,
+        seconds * 1000,
+        call.request,
+        answer,
+    )

@@ -1,0 +1,193 @@
+"""Everything this broker answers: from API key to handler, and what each handler may touch.
+
+What ApiVersions answers is computed from this table, so that nothing is advertised which is not
+served.
+
+Owner: the event loop.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import partial
+
+from odradek.broker.handlers import (
+    allocate_producer_ids,
+    alter_configs,
+    alter_partition,
+    alter_partition_reassignments,
+    alter_replica_log_dirs,
+    api_versions,
+    controlled_shutdown,
+    create_partitions,
+    create_topics,
+    delete_records,
+    delete_topics,
+    describe_cluster,
+    describe_configs,
+    describe_log_dirs,
+    describe_producers,
+    describe_topic_partitions,
+    elect_leaders,
+    fetch,
+    incremental_alter_configs,
+    init_producer_id,
+    leader_and_isr,
+    list_offsets,
+    list_partition_reassignments,
+    metadata,
+    offset_for_leader_epoch,
+    produce,
+    stop_replica,
+    update_metadata,
+)
+from odradek.broker.handlers.api_versions import Features
+from odradek.broker.router import Route
+from odradek.broker.services import Services
+from odradek.protocol.api_keys import ApiKey
+
+
+def routes(broker: Services) -> Mapping[ApiKey, Route]:
+    """The table."""
+    table = [*_records(broker), *_cluster(broker), *_topics(broker), *_control(broker)]
+    served = {route.key: route for route in table}
+    versions = {key: route.versions for key, route in served.items()}
+    own = Route(ApiKey.API_VERSIONS, lambda call: api_versions.handle(versions, Features(), call))
+    versions[ApiKey.API_VERSIONS] = own.versions
+    served[ApiKey.API_VERSIONS] = own
+    return served
+
+
+def _records(broker: Services) -> list[Route]:
+    replicas, cluster, now_ms = broker.replicas, broker.cluster, broker.now_ms
+    limits = broker.settings.current.broker
+    return [
+        Route(ApiKey.PRODUCE, partial(produce.handle, replicas, cluster, now_ms), produce.refused),
+        Route(
+            ApiKey.FETCH,
+            partial(fetch.handle, replicas, cluster, broker.fetch_sessions, limits),
+            fetch.refused,
+        ),
+        Route(
+            ApiKey.LIST_OFFSETS,
+            partial(list_offsets.handle, replicas, now_ms),
+            list_offsets.refused,
+        ),
+        Route(
+            ApiKey.OFFSET_FOR_LEADER_EPOCH,
+            partial(offset_for_leader_epoch.handle, replicas),
+            offset_for_leader_epoch.refused,
+        ),
+        Route(
+            ApiKey.DELETE_RECORDS,
+            partial(delete_records.handle, replicas, broker.logs, cluster),
+            delete_records.refused,
+        ),
+        Route(
+            ApiKey.DESCRIBE_PRODUCERS,
+            partial(describe_producers.handle, replicas, cluster),
+            describe_producers.refused,
+        ),
+        Route(
+            ApiKey.DESCRIBE_LOG_DIRS,
+            partial(describe_log_dirs.handle, broker.logs, broker.disk),
+            describe_log_dirs.refused,
+        ),
+        Route(
+            ApiKey.ALTER_REPLICA_LOG_DIRS,
+            partial(alter_replica_log_dirs.handle, broker.moves),
+            alter_replica_log_dirs.refused,
+        ),
+        Route(
+            ApiKey.INIT_PRODUCER_ID,
+            partial(init_producer_id.handle, broker.producer_ids),
+            init_producer_id.refused,
+        ),
+    ]
+
+
+def _cluster(broker: Services) -> list[Route]:
+    cluster = broker.cluster
+    limit = broker.settings.current.broker.described_partitions_max
+    return [
+        Route(
+            ApiKey.METADATA,
+            partial(metadata.handle, cluster, broker.topic_creator),
+            metadata.refused,
+        ),
+        Route(ApiKey.DESCRIBE_CLUSTER, partial(describe_cluster.handle, cluster)),
+        Route(
+            ApiKey.DESCRIBE_TOPIC_PARTITIONS,
+            partial(describe_topic_partitions.handle, cluster, limit),
+            describe_topic_partitions.refused,
+        ),
+    ]
+
+
+def _topics(broker: Services) -> list[Route]:
+    controller, admin, cluster = broker.controller, broker.topic_admin, broker.cluster
+    may_delete = broker.settings.current.controller.delete_topic_enable
+    return [
+        Route(
+            ApiKey.CREATE_TOPICS,
+            partial(create_topics.handle, controller, admin, cluster),
+            create_topics.refused,
+        ),
+        Route(
+            ApiKey.DELETE_TOPICS,
+            partial(delete_topics.handle, controller, admin, cluster, may_delete),
+            delete_topics.refused,
+        ),
+        Route(
+            ApiKey.CREATE_PARTITIONS,
+            partial(create_partitions.handle, controller, admin, cluster),
+            create_partitions.refused,
+        ),
+        Route(
+            ApiKey.DESCRIBE_CONFIGS,
+            partial(describe_configs.handle, broker.config_descriptions),
+            describe_configs.refused,
+        ),
+        Route(
+            ApiKey.ALTER_CONFIGS,
+            partial(alter_configs.handle, broker.config_admin),
+            alter_configs.refused,
+        ),
+        Route(
+            ApiKey.INCREMENTAL_ALTER_CONFIGS,
+            partial(incremental_alter_configs.handle, broker.config_admin),
+            incremental_alter_configs.refused,
+        ),
+    ]
+
+
+def _control(broker: Services) -> list[Route]:
+    """What brokers and controllers ask of one another, and what is asked of the controller."""
+    controller, replicas, fence = broker.controller, broker.replicas, broker.fence
+    return [
+        Route(
+            ApiKey.LEADER_AND_ISR,
+            partial(leader_and_isr.handle, replicas, fence, broker.topic_configs),
+        ),
+        Route(ApiKey.STOP_REPLICA, partial(stop_replica.handle, replicas, fence)),
+        Route(
+            ApiKey.UPDATE_METADATA,
+            partial(update_metadata.handle, broker.cluster, fence, broker.topic_configs.forget),
+        ),
+        Route(ApiKey.CONTROLLED_SHUTDOWN, partial(controlled_shutdown.handle, controller)),
+        Route(ApiKey.ALTER_PARTITION, partial(alter_partition.handle, controller)),
+        Route(ApiKey.ALLOCATE_PRODUCER_IDS, partial(allocate_producer_ids.handle, controller)),
+        Route(
+            ApiKey.ELECT_LEADERS,
+            partial(elect_leaders.handle, controller, broker.cluster),
+            elect_leaders.refused,
+        ),
+        Route(
+            ApiKey.ALTER_PARTITION_REASSIGNMENTS,
+            partial(alter_partition_reassignments.handle, controller),
+        ),
+        Route(
+            ApiKey.LIST_PARTITION_REASSIGNMENTS,
+            partial(list_partition_reassignments.handle, controller),
+        ),
+    ]

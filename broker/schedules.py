@@ -1,0 +1,56 @@
+"""When is what done to the logs?  The settings say, and may change while the broker runs.
+
+Owner: the event loop.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+
+from odradek.broker.background import Background
+from odradek.broker.log_care import LogCare
+from odradek.broker.settings.dynamic import DynamicSettings
+
+#: A timer for longer than this would be of no use, and some loops cannot have one.
+_LONGEST_S = 86_400.0
+#: How long a segment that was sealed may wait to be synced; Kafka does it at once.
+_SEALED_WAIT_S = 5.0
+_REMOVAL_EVERY_S = 1.0
+
+
+def start_schedules(background: Background, care: LogCare, settings: DynamicSettings) -> None:
+    """From now until ``background`` is stopped."""
+    first_after_s = settings.current.log.initial_task_delay_ms / 1000
+
+    def every(
+        name: str, interval_s: Callable[[], float], job: Callable[[], Awaitable[None] | None]
+    ) -> None:
+        background.every(
+            lambda: min(interval_s(), _LONGEST_S), job, name=name, first_after_s=first_after_s
+        )
+
+    def log_s(name: str) -> Callable[[], float]:
+        return lambda: getattr(settings.current.log, name) / 1000
+
+    flush_s = log_s("flush_scheduler_interval_ms")
+    recovery_points_s = log_s("flush_offset_checkpoint_interval_ms")
+    starts_s = log_s("flush_start_offset_checkpoint_interval_ms")
+    every("retention", log_s("retention_check_interval_ms"), care.apply_retention)
+    every("flush", lambda: min(flush_s(), _SEALED_WAIT_S), care.flush)
+    # All in one writing, and so as often as the most frequent of them.
+    every(
+        "checkpoints",
+        lambda: min(recovery_points_s(), starts_s(), _watermarks_s(settings)),
+        care.checkpoint,
+    )
+    every(
+        "producer expiry",
+        log_s("producer_id_expiration_check_interval_ms"),
+        care.expire_producers,
+    )
+    every("compaction", lambda: settings.current.cleaner.backoff_ms / 1000, care.compact)
+    every("removal", lambda: _REMOVAL_EVERY_S, care.remove)
+
+
+def _watermarks_s(settings: DynamicSettings) -> float:
+    return settings.current.replication.high_watermark_checkpoint_interval_ms / 1000

@@ -1,0 +1,230 @@
+"""A whole broker: everything is made, started and stopped here, in an order that matters.
+
+    start   log directories locked, store opened, who we are, settings, logs, ports bound, replicas,
+            registration, meta.properties, controller; only then are requests read
+    stop    leadership handed on, no more requests read, controller, schedules, logs closed, store
+
+A start that fails undoes what it has begun.
+
+Owner: the event loop.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from contextlib import AsyncExitStack, suppress
+from functools import partial
+from pathlib import Path
+
+from odradek.broker import clock
+from odradek.broker.assembly import Assembly, Ground
+from odradek.broker.background import Background
+from odradek.broker.broker_state import BrokerState
+from odradek.broker.call import Answer, Peer
+from odradek.broker.disk import Disk
+from odradek.broker.identity import broker_id_of, cluster_id_of
+from odradek.broker.log_events import LogEvents
+from odradek.broker.network.endpoint import Endpoint
+from odradek.broker.network.socket_server import SocketServer
+from odradek.broker.recovery_workers import RecoveryWorkers
+from odradek.broker.router import Router
+from odradek.broker.routes import routes
+from odradek.broker.schedules import start_schedules
+from odradek.broker.settings.dynamic import DynamicSettings, ProducerLimits
+from odradek.broker.settings.network import NetworkSettings
+from odradek.broker.settings.server_settings import ServerSettings
+from odradek.broker.store import store_for
+from odradek.broker.unclean_elections import UncleanElections
+from odradek.broker.worker import Worker
+from odradek.controller.config_changes import ConfigChanges
+from odradek.controller.controller_settings import ControllerSettings
+from odradek.controller.registration import create_roots
+from odradek.controller.store import paths
+from odradek.controller.store.base import MetadataStore, StoreError
+from odradek.controller.store.payloads.notifications import LogDirEvent
+from odradek.protocol.errors import KafkaError
+from odradek.storage.manager.directories import LogDirectories
+from odradek.storage.manager.directory import LogDirectory
+from odradek.storage.manager.log_manager import LogManager
+from odradek.storage.topic_table import TopicTable
+
+log = logging.getLogger(__name__)
+
+#: How long answers in progress may take once the broker is told to stop.
+DRAIN_S = 5.0
+#: How long the controller may take to tell this broker of the cluster, before clients are let in.
+FIRST_PICTURE_S = 30.0
+
+
+class NoLogDirectory(Exception):
+    """There is nowhere to keep records."""
+
+
+class Server:
+    """One broker, from ``start`` to ``stop``."""
+
+    def __init__(self, settings: ServerSettings) -> None:
+        self._written = settings
+        self.state = BrokerState.NOT_RUNNING
+        #: Set when the broker cannot go on: no log directory is left.
+        self.failed = asyncio.Event()
+        self._undo = AsyncExitStack()
+        self._background = Background()
+        self._disk = Disk(settings.network.num_io_threads)
+        self._worker = Worker()
+        self._events = LogEvents()
+        self._broker_epoch = -1
+
+    @property
+    def endpoints(self) -> tuple[Endpoint, ...]:
+        """What clients are told of where they are served, with the ports that were bound."""
+        return self._sockets.advertised()
+
+    async def start(self) -> None:
+        """Raises what went wrong; nothing is left of the attempt then."""
+        self.state = BrokerState.STARTING
+        try:
+            await self._start()
+            self.state = BrokerState.RUNNING
+        finally:
+            if self.state is not BrokerState.RUNNING:
+                await self.stop()
+
+    async def stop(self) -> None:
+        """Whatever has been started so far."""
+        if self.state is BrokerState.RUNNING:
+            self.state = BrokerState.PENDING_CONTROLLED_SHUTDOWN
+            await self._hand_over()
+        self.state = BrokerState.SHUTTING_DOWN
+        await self._undo.aclose()
+        self.state = BrokerState.NOT_RUNNING
+
+    # In the order of the start; what is pushed to ``_undo`` is undone in the opposite one.
+
+    async def _start(self) -> None:
+        self._undo.callback(self._disk.close)
+        self._undo.callback(self._worker.close)
+        directories = self._open_directories()
+        store = await self._open_store()
+        cluster_id = await cluster_id_of(store, directories)
+        broker_id = await broker_id_of(store, directories, self._written)
+        settings = DynamicSettings(self._written, broker_id=broker_id)
+        await settings.load(store)
+        logs = await self._load_logs(directories, settings)
+        self._bind(settings.current.network)
+        parts = Assembly(
+            Ground(
+                broker_id=broker_id,
+                cluster_id=cluster_id,
+                settings=settings,
+                store=store,
+                logs=logs,
+                disk=self._disk,
+                worker=self._worker,
+                background=self._background,
+                advertised=self._sockets.advertised(),
+            )
+        )
+        self._parts = parts
+        self._router = Router(routes(parts.services))
+        self._events.on_failure = self._directory_failed
+        self._undo.push_async_callback(parts.controller.close)
+        self._broker_epoch = await parts.controller.start()
+        directories.claim(broker_id=broker_id, cluster_id=cluster_id)
+        await self._follow_configs(store, settings)
+        start_schedules(self._background, parts.care, settings)
+        self._undo.push_async_callback(self._stop_sockets)  # before the controller is closed
+        self._sockets.accept()
+        await parts.cluster.wait_for_picture(timeout_s=FIRST_PICTURE_S)
+        log.info("Broker %d of cluster %s is running", broker_id, cluster_id)
+
+    def _open_directories(self) -> LogDirectories:
+        names = map(Path, self._written.log.directories)
+        directories = LogDirectories([*names], self._events)
+        directories.open()
+        self._undo.callback(directories.release)
+        if not directories.online:
+            raise NoLogDirectory("no log directory can be used; the lines above say why")
+        return directories
+
+    async def _open_store(self) -> MetadataStore:
+        store = store_for(self._written, disk=self._disk, now_ms=clock.now_ms)
+        await store.open_session()
+        self._undo.push_async_callback(store.close)
+        await create_roots(store)
+        self._store = store
+        return store
+
+    async def _load_logs(
+        self, directories: LogDirectories, settings: DynamicSettings
+    ) -> LogManager:
+        self.state = BrokerState.RECOVERING
+        topics = TopicTable(settings.topic_defaults, ProducerLimits(settings), settings.topics)
+        logs = LogManager(directories, topics)
+        count = settings.current.log.recovery_threads_per_dir * len(directories.all)
+        # On a thread, though it computes: nobody is served yet, and signals have to be heard.
+        load = partial(logs.load, now_ms=clock.now_ms(), run_all=RecoveryWorkers(count))
+        self._undo.push_async_callback(self._close_logs, logs)
+        await self._disk.run(load)
+        settings.listen_to_topics(logs)
+        self.state = BrokerState.STARTING
+        return logs
+
+    async def _close_logs(self, logs: LogManager) -> None:
+        close = partial(logs.close, now_ms=clock.now_ms(), broker_epoch=self._broker_epoch)
+        await self._disk.run(close)
+
+    def _bind(self, network: NetworkSettings) -> None:
+        self._undo.push_async_callback(self._background.stop)
+        self._sockets = SocketServer(network, self._answer, start=self._background.start)
+        self._sockets.open()
+        self._undo.push_async_callback(self._stop_sockets)
+
+    async def _stop_sockets(self) -> None:
+        await self._sockets.stop(timeout_s=DRAIN_S)
+
+    def _answer(self, frame: memoryview, peer: Peer) -> Answer:
+        return self._router(frame, peer)
+
+    async def _follow_configs(self, store: MetadataStore, settings: DynamicSettings) -> None:
+        settings.listen(NetworkSettings, self._sockets.apply)
+        settings.listen(ControllerSettings, self._parts.controller.change_settings)
+        allow = self._parts.controller.allow_unclean_elections
+        settings.listen_to_topics(UncleanElections(allow))
+        changes = ConfigChanges(
+            store, settings.take, now_ms=clock.now_ms, start_task=self._background.start
+        )
+        self._undo.push_async_callback(changes.close)
+        await changes.start()
+
+    # What happens meanwhile
+
+    def _directory_failed(self, directory: LogDirectory, is_last: bool) -> None:
+        self._parts.replicas.directory_failed(directory)
+        if is_last:
+            log.critical("No log directory is left: the broker stops")
+            self.failed.set()
+        else:
+            self._background.start(self._report_failure(), "log directory failure")
+
+    async def _report_failure(self) -> None:
+        """The controller then asks who can still serve what."""
+        event = LogDirEvent(self._parts.replicas.broker_id).encode()
+        with suppress(StoreError):
+            await self._store.create(paths.LOG_DIR_EVENTS.new, event, is_sequential=True)
+
+    async def _hand_over(self) -> None:
+        """Others lead from here on what they can; the rest has to wait for this broker."""
+        controller, broker_id = self._parts.controller, self._parts.replicas.broker_id
+        settings = self._parts.services.settings.current.broker
+        if not settings.controlled_shutdown_enable:
+            return
+        for _ in range(1 + settings.controlled_shutdown_max_retries):
+            try:
+                epoch = controller.broker_epoch
+                if not await controller.shut_down(broker_id, broker_epoch=epoch):
+                    return
+            except KafkaError as refusal:
+                log.warning("The controller does not let this broker go: %s", refusal)
+            await asyncio.sleep(settings.controlled_shutdown_retry_backoff_ms / 1000)

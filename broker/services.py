@@ -1,0 +1,47 @@
+"""The parts of a running broker that handlers use, by name.
+
+Owner: the event loop.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from odradek.broker.admin.config_admin import BrokerConfigAdmin
+from odradek.broker.admin.config_descriptions import ConfigDescriptions
+from odradek.broker.disk import Disk
+from odradek.broker.fetching.fetch_sessions import FetchSessions
+from odradek.broker.metadata.metadata_cache import MetadataCache
+from odradek.broker.metadata.topic_creator import TopicCreator
+from odradek.broker.replicas.controller_fence import ControllerFence
+from odradek.broker.replicas.log_dir_move import LogDirMoves
+from odradek.broker.replicas.replica_manager import ReplicaManager
+from odradek.broker.settings.dynamic import DynamicSettings
+from odradek.broker.settings.topic_configs import TopicConfigs
+from odradek.broker.transactions.producer_ids import ProducerIds
+from odradek.controller.controller import Controller
+from odradek.controller.topic_admin import TopicAdmin
+from odradek.storage.manager.log_manager import LogManager
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Services:
+    """Each handler is given those that it names, and no others."""
+
+    settings: DynamicSettings
+    replicas: ReplicaManager
+    moves: LogDirMoves
+    logs: LogManager
+    disk: Disk
+    cluster: MetadataCache
+    controller: Controller
+    fence: ControllerFence
+    fetch_sessions: FetchSessions
+    topic_admin: TopicAdmin
+    topic_creator: TopicCreator
+    config_descriptions: ConfigDescriptions
+    config_admin: BrokerConfigAdmin
+    topic_configs: TopicConfigs
+    producer_ids: ProducerIds
+    now_ms: Callable[[], int]

@@ -1,0 +1,259 @@
+"""The settings of the network: where the broker listens, and how much it takes from there.
+
+Names, ranges and defaults are Kafka's, with three differences.  ``num.network.threads`` is 1, which
+needs no thread at all; it and the listeners keep their values while the broker runs.  Only
+PLAINTEXT can be spoken yet.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypeVar
+
+from odradek.broker.network.endpoint import (
+    SECURITY_PROTOCOLS,
+    Endpoint,
+    check_distinct_ports,
+    parse_counts,
+    parse_endpoints,
+    parse_protocols,
+)
+from odradek.config.definition import (
+    Importance,
+    SettingError,
+    Update,
+    choice,
+    integer,
+    long,
+    text,
+)
+from odradek.config.settings import Settings
+
+INT_MAX = 2**31 - 1
+SPOKEN = ("PLAINTEXT",)
+
+Parsed = TypeVar("Parsed")
+
+
+class NetworkSettings(Settings):
+    """Listeners, connections, and what may be received of each."""
+
+    listeners: str = text(
+        "listeners",
+        default="PLAINTEXT://:9092",
+        importance=Importance.HIGH,
+        doc="Where the broker listens: `NAME://host:port`, between commas.  No host: every "
+        "interface.  Port 0: any that is free.  A name that is no security protocol must stand in "
+        "`listener.security.protocol.map`.",
+    )
+    advertised_listeners: str | None = text(
+        "advertised.listeners",
+        default=None,
+        importance=Importance.HIGH,
+        doc="What clients and other brokers are told to connect to, where that is not `listeners`: "
+        "behind a load balancer, or with `0.0.0.0` there.  Ports may be there more than once.",
+    )
+    listener_security_protocol_map: str = text(
+        "listener.security.protocol.map",
+        default="SASL_SSL:SASL_SSL,PLAINTEXT:PLAINTEXT,SSL:SSL,SASL_PLAINTEXT:SASL_PLAINTEXT",
+        importance=Importance.LOW,
+        doc="What each listener speaks: `NAME:PROTOCOL`, between commas.",
+    )
+    inter_broker_listener_name: str | None = text(
+        "inter.broker.listener.name",
+        default=None,
+        doc="The listener on which brokers talk to each other; if it is not given, the one with "
+        "the name of `security.inter.broker.protocol`.",
+    )
+    security_inter_broker_protocol: str | None = choice(
+        "security.inter.broker.protocol",
+        SECURITY_PROTOCOLS,
+        default="PLAINTEXT",
+        doc="What brokers speak among each other; not together with `inter.broker.listener.name`.",
+    )
+    control_plane_listener_name: str | None = text(
+        "control.plane.listener.name",
+        default=None,
+        importance=Importance.HIGH,
+        doc="A listener for the controller alone, whose requests never wait behind others; it must "
+        "not be the one between brokers.",
+    )
+    num_network_threads: int = integer(
+        "num.network.threads",
+        default=1,
+        at_least=1,
+        importance=Importance.HIGH,
+        doc="Processors of each listener.  One reads and writes in the main thread; more have a "
+        "thread each, which seldom pays.",
+    )
+    num_io_threads: int = integer(
+        "num.io.threads",
+        default=8,
+        at_least=1,
+        importance=Importance.HIGH,
+        doc="Threads for calls that wait for a disk.",
+    )
+    queued_max_requests: int = integer(
+        "queued.max.requests",
+        default=500,
+        at_least=1,
+        importance=Importance.HIGH,
+        doc="How many requests may wait to be taken up before no more are read.  One processor "
+        "takes up each as it comes.",
+    )
+    queued_max_request_bytes: int = long(
+        "queued.max.request.bytes",
+        default=-1,
+        doc="How many bytes of requests may be in memory before no more are read; none or less: "
+        "no bound.  Processors share it evenly.",
+    )
+    socket_send_buffer_bytes: int = integer(
+        "socket.send.buffer.bytes",
+        default=102_400,
+        at_least=-1,
+        importance=Importance.HIGH,
+        doc="The SO_SNDBUF of connections; -1: as the system has it.",
+    )
+    socket_receive_buffer_bytes: int = integer(
+        "socket.receive.buffer.bytes",
+        default=102_400,
+        at_least=-1,
+        importance=Importance.HIGH,
+        doc="The SO_RCVBUF of connections; -1: as the system has it.",
+    )
+    socket_request_max_bytes: int = integer(
+        "socket.request.max.bytes",
+        default=104_857_600,
+        at_least=1,
+        importance=Importance.HIGH,
+        doc="The largest request; one that says it is larger closes its connection.",
+    )
+    socket_listen_backlog_size: int = integer(
+        "socket.listen.backlog.size",
+        default=50,
+        at_least=1,
+        doc="How many new connections may wait to be accepted.",
+    )
+    connections_max_idle_ms: int = long(
+        "connections.max.idle.ms",
+        default=600_000,
+        doc="A connection on which nothing happened for so long is closed; less than 0: never.",
+    )
+    max_connections: int = integer(
+        "max.connections",
+        default=INT_MAX,
+        at_least=0,
+        update=Update.CLUSTER,
+        doc="The most connections at any time; further ones wait.  Brokers and the controller "
+        "always get in: the least recently used connection of another listener is closed for them.",
+    )
+    max_connections_per_ip: int = integer(
+        "max.connections.per.ip",
+        default=INT_MAX,
+        at_least=0,
+        update=Update.CLUSTER,
+        doc="The most connections from one address; further ones are closed.",
+    )
+    max_connections_per_ip_overrides: str = text(
+        "max.connections.per.ip.overrides",
+        default="",
+        update=Update.CLUSTER,
+        doc="Other numbers for single addresses or host names: `host:number`, between commas.",
+    )
+    max_connection_creation_rate: int = integer(
+        "max.connection.creation.rate",
+        default=INT_MAX,
+        at_least=0,
+        update=Update.CLUSTER,
+        doc="How many connections are accepted in a second; further ones wait, but no longer than "
+        "a second each.  Brokers and the controller are not counted.",
+    )
+
+    @property
+    def endpoints(self) -> tuple[Endpoint, ...]:
+        """Where to listen, as written."""
+        return parse_endpoints(self.listeners, self.security_protocols)
+
+    @property
+    def advertised_endpoints(self) -> tuple[Endpoint, ...]:
+        """As written: hosts may be empty and ports 0."""
+        if self.advertised_listeners is None:
+            return self.endpoints
+        return parse_endpoints(self.advertised_listeners, self.security_protocols)
+
+    @property
+    def security_protocols(self) -> dict[str, str]:
+        return parse_protocols(self.listener_security_protocol_map)
+
+    @property
+    def inter_broker_listener(self) -> str:
+        name = self.inter_broker_listener_name or self.security_inter_broker_protocol
+        assert name is not None
+        return name.upper()
+
+    @property
+    def control_plane_listener(self) -> str | None:
+        return self.control_plane_listener_name and self.control_plane_listener_name.upper()
+
+    @property
+    def connections_per_host(self) -> dict[str, int]:
+        return parse_counts(self.max_connections_per_ip_overrides)
+
+    def check(self) -> None:
+        self._parsed("listener.security.protocol.map", lambda: self.security_protocols)
+        endpoints = self._parsed("listeners", lambda: self.endpoints)
+        self._parsed("listeners", lambda: check_distinct_ports(endpoints))
+        if not endpoints:
+            raise SettingError("listeners", self.listeners, "must have at least one")
+        advertised = self._parsed("advertised.listeners", lambda: self.advertised_endpoints)
+        self._check_spoken(endpoints)
+        self._check_advertised(endpoints, advertised)
+        self._check_names([endpoint.listener for endpoint in advertised])
+        overrides = self._parsed(
+            "max.connections.per.ip.overrides", lambda: self.connections_per_host
+        )
+        if not self.max_connections_per_ip and not overrides:
+            rule = "needs max.connections.per.ip.overrides, or nobody could connect"
+            raise SettingError("max.connections.per.ip", "0", rule)
+
+    def _parsed(self, name: str, parse: Callable[[], Parsed]) -> Parsed:
+        try:
+            return parse()
+        except ValueError as broken:
+            written = getattr(self, self.attributes[name])
+            raise SettingError(name, written, str(broken)) from broken
+
+    def _check_spoken(self, endpoints: tuple[Endpoint, ...]) -> None:
+        for endpoint in endpoints:
+            if endpoint.security_protocol not in SPOKEN:
+                rule = f"{endpoint.security_protocol} is not offered yet: only {SPOKEN[0]}"
+                raise SettingError("listeners", self.listeners, rule)
+
+    def _check_advertised(
+        self, endpoints: tuple[Endpoint, ...], advertised: tuple[Endpoint, ...]
+    ) -> None:
+        written = self.advertised_listeners
+        if not advertised:
+            raise SettingError("advertised.listeners", written, "must have at least one")
+        names = [endpoint.listener for endpoint in endpoints]
+        strange = [each.listener for each in advertised if each.listener not in names]
+        if strange:
+            rule = f"names {', '.join(strange)}, but listeners has only {', '.join(names)}"
+            raise SettingError("advertised.listeners", written, rule)
+        if any(endpoint.host == "0.0.0.0" for endpoint in advertised):
+            rule = "must give an address that others can connect to, which 0.0.0.0 is not"
+            raise SettingError("advertised.listeners", written, rule)
+
+    def _check_names(self, advertised: list[str]) -> None:
+        both = "security.inter.broker.protocol"
+        if self.inter_broker_listener_name and any(both in each for each in self._layers.values()):
+            raise SettingError(both, None, "must not be given beside inter.broker.listener.name")
+        rule = f"must be one of the advertised listeners, {', '.join(advertised)}"
+        if self.inter_broker_listener not in advertised:
+            raise SettingError("inter.broker.listener.name", self.inter_broker_listener, rule)
+        control_plane = self.control_plane_listener
+        if control_plane is not None and control_plane not in advertised:
+            raise SettingError("control.plane.listener.name", control_plane, rule)
+        if control_plane == self.inter_broker_listener:
+            rule = "must not be the listener between brokers"
+            raise SettingError("control.plane.listener.name", control_plane, rule)

@@ -1,0 +1,38 @@
+"""Where the cluster's metadata is kept: in ZooKeeper, or in a file if this broker is alone.
+
+The file lies in the first log directory, beside the logs that it tells of.
+
+Owner: the event loop.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+from odradek.broker.disk import Disk
+from odradek.broker.settings.server_settings import ServerSettings
+from odradek.controller.store.base import MetadataStore
+from odradek.controller.store.embedded import EmbeddedStore
+from odradek.controller.store.journal import SqliteJournal
+
+FILE_NAME = "metadata.sqlite"
+
+
+class MissingClient(Exception):
+    """The extra that speaks to ZooKeeper is not installed."""
+
+
+def store_for(settings: ServerSettings, *, disk: Disk, now_ms: Callable[[], int]) -> MetadataStore:
+    """Not open yet."""
+    if settings.is_alone:
+        file = Path(settings.log.directories[0]) / FILE_NAME
+        return EmbeddedStore(SqliteJournal(file), run=disk.run, now_ms=now_ms)
+    try:
+        from odradek.controller.store.zookeeper import ZooKeeperStore
+    except ImportError as missing:
+        raise MissingClient(
+            f"zookeeper.connect is set, and {missing.name} is not installed: "
+            "pip install 'odradek[cluster]'"
+        ) from missing
+    return ZooKeeperStore(settings.zookeeper, run=disk.run)

@@ -1,0 +1,4 @@
+"""Exactly-once.
+
+producer_ids.py   ids for producers, no two alike
+"""

@@ -1,0 +1,27 @@
+"""Tells the controller when a topic's own configuration comes to allow unclean elections.
+
+A partition that has no leader may then get one at once.  What holds for all topics the controller
+sees by itself.
+
+Owner: the event loop.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from odradek.storage.settings import TopicSettings
+
+
+class UncleanElections:
+    """An observer of topics' settings."""
+
+    def __init__(self, allow: Callable[[str], None]) -> None:
+        self._allow = allow
+
+    def configure(self, topic: str, settings: TopicSettings | None) -> None:
+        if settings is not None and settings.unclean_leader_election_enable:
+            self._allow(topic)
+
+    def configure_defaults(self, defaults: TopicSettings) -> None:
+        """Not a topic's own."""

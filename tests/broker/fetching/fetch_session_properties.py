@@ -1,0 +1,173 @@
+"""An incremental client ends up with the same picture as one that always asks for everything."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from odradek.protocol.api.fetch import FetchRequest
+from tests.support.fetches import FetchBench, append, asked, lines, request, values
+from tests.support.hosted_partitions import BROKER
+from tests.support.loops import finish
+
+OTHER = 2
+PARTITIONS = range(4)
+A_PARTITION = st.sampled_from(PARTITIONS)
+
+STEPS = st.one_of(
+    st.tuples(st.just("append"), A_PARTITION, st.integers(1, 3)),
+    st.tuples(st.just("delete"), A_PARTITION, st.integers(1, 3)),
+    st.tuples(st.just("consume"), A_PARTITION, st.integers(0, 4)),
+    st.tuples(st.just("lose"), A_PARTITION, st.just(0)),
+    st.tuples(st.just("win"), A_PARTITION, st.just(0)),
+    st.tuples(st.just("forget"), A_PARTITION, st.just(0)),
+    st.tuples(st.just("want"), A_PARTITION, st.just(0)),
+    st.tuples(st.just("fetch"), st.just(0), st.sampled_from([1, 200, 1 << 20])),
+)
+
+
+@dataclass
+class Seen:
+    """What a client knows of a partition."""
+
+    high_watermark: int = -1
+    start_offset: int = -1
+    error_code: int = 0
+
+    def take(self, line):
+        self.error_code = line.error_code
+        self.high_watermark = line.high_watermark
+        self.start_offset = line.log_start_offset
+
+
+class Client:
+    """One with a session, that is compared with one without."""
+
+    def __init__(self, bench):
+        self.bench = bench
+        self.epoch = 0
+        for index in PARTITIONS:
+            bench.lead(index)
+        self.partitions = {
+            index: bench.hosting.replicas.partition("events", index) for index in PARTITIONS
+        }
+        self.leader_epochs = dict.fromkeys(PARTITIONS, 0)
+        self.offsets = dict.fromkeys(PARTITIONS, 0)
+        self.seen = {index: Seen() for index in PARTITIONS}
+        self.changed = set(PARTITIONS)
+        self.forgotten = {}
+        self.session = 0
+        self.fetch(1 << 20)
+
+    def step(self, what, index, number):
+        getattr(self, what)(number) if what == "fetch" else getattr(self, what)(index, number)
+
+    def append(self, index, count):
+        if self.partitions[index].leader is not None:
+            append(self.partitions[index], *[b"v"] * count)
+
+    def delete(self, index, count):
+        log = self.partitions[index].log
+        log.advance_start(min(log.high_watermark, log.start_offset + count))
+
+    def consume(self, index, count):
+        self.offsets[index] += count
+        if index in self.seen:
+            self.changed.add(index)
+
+    def lose(self, index, _):
+        self._become(index, leader=OTHER, replicas=(OTHER, BROKER))
+
+    def win(self, index, _):
+        self._become(index)
+
+    def _become(self, index, **state):
+        self.leader_epochs[index] += 1
+        self.bench.lead(index, epoch=self.leader_epochs[index], **state)
+
+    def forget(self, index, _):
+        if index in self.seen and len(self.seen) > 1:
+            self.forgotten[index] = self.seen.pop(index)
+            self.changed.discard(index)
+
+    def want(self, index, _):
+        if index not in self.seen:
+            # What the broker was not told to forget, the client must not forget either.
+            self.seen[index] = self.forgotten.pop(index, Seen())
+            self.changed.add(index)
+
+    def fetch(self, max_bytes):
+        wanted = request(
+            *(asked(index, self.offsets[index]) for index in sorted(self.changed)),
+            session_id=self.session,
+            session_epoch=self.epoch,
+            max_bytes=max_bytes,
+        )
+        gone = FetchRequest.ForgottenTopic(topic="events", partitions=sorted(self.forgotten))
+        wanted.forgotten_topics_data = [gone]
+        response = self.bench.fetched(wanted, version=10)
+        assert response.error_code == 0
+        self.session, self.epoch = response.session_id, self.epoch + 1
+        self.changed, self.forgotten = set(), {}
+        for line in lines(response):
+            self.seen[line.partition_index].take(line)
+        return {line.partition_index: values(line) for line in lines(response)}
+
+    def check_against_full_fetch(self):
+        found = self.fetch(1 << 20)
+        wanted = request(*(asked(index, self.offsets[index]) for index in self.seen))
+        full = {
+            line.partition_index: line for line in lines(self.bench.fetched(wanted, version=10))
+        }
+        assert full.keys() == self.seen.keys()
+        for index, line in full.items():
+            expected = Seen()
+            expected.take(line)
+            assert self.seen[index] == expected, index
+            assert found.get(index, []) == values(line), index
+
+
+def run(steps):
+    async def scene():
+        client = Client(FetchBench(Path(directory)))
+        for step in steps:
+            client.step(*step)
+            if step[0] == "fetch":
+                client.check_against_full_fetch()
+        client.check_against_full_fetch()
+
+    with TemporaryDirectory() as directory:
+        finish(scene())
+
+
+@settings(deadline=None, max_examples=80)
+@given(st.lists(STEPS, max_size=25))
+def test_an_incremental_client_knows_what_a_full_one_knows(steps):
+    run(steps)
+
+
+@settings(deadline=None, max_examples=40)
+@given(
+    st.lists(st.integers(0, 4), min_size=4, max_size=4),
+    st.integers(1, 400),
+)
+def test_however_small_the_answers_all_records_come_once_and_nobody_starves(counts, max_bytes):
+    async def scene():
+        client = Client(FetchBench(Path(directory)))
+        expected = {}
+        for index, count in enumerate(counts):
+            expected[index] = [b"%d" % number for number in range(count)]
+            for value in expected[index]:
+                append(client.partitions[index], value)
+        got = {index: [] for index in PARTITIONS}
+        for _ in range(sum(counts) + 1):
+            for index, found in client.fetch(max_bytes).items():
+                got[index] += found
+                if found:
+                    client.consume(index, len(found))
+        assert got == expected
+
+    with TemporaryDirectory() as directory:
+        finish(scene())

@@ -1,0 +1,124 @@
+"""Fetched records for clients that do not know their format."""
+
+import asyncio
+import inspect
+
+import pytest
+
+from odradek.broker.fetching import down_conversion
+from odradek.protocol.records.compression import Codec
+from odradek.protocol.records.record_set import batches_of_any_magic, magic_of
+from tests.support.fetches import FetchBench, append, asked, content, errors, lines, request, told
+from tests.support.hosted_partitions import BROKER
+from tests.support.logs import end_transaction
+
+OTHER = 2
+
+
+async def answer(waiting):
+    return await waiting if inspect.isawaitable(waiting) else waiting
+
+
+def magics(response):
+    (line,) = lines(response)
+    return [magic_of(batch) for batch in batches_of_any_magic(content(line))]
+
+
+@pytest.mark.parametrize(("version", "magic"), [(0, 0), (1, 0), (2, 1), (3, 1)])
+async def test_old_versions_get_old_formats(tmp_path, version, magic):
+    bench = FetchBench(tmp_path)
+    partition = bench.lead()
+    append(partition, b"a", b"b")
+    append(partition, b"c")
+    response = await answer(bench.fetched(request(asked(offset=1)), version=version))
+    assert told(response) == [(0, "NONE", [b"b", b"c"])]
+    assert set(magics(response)) == {magic}
+
+
+async def test_newer_versions_get_the_records_as_they_are(tmp_path):
+    bench = FetchBench(tmp_path)
+    append(bench.lead(), b"a")
+    assert magics(bench.fetched(request(asked()), version=4)) == [2]
+
+
+async def test_an_old_client_waits_as_others_do(tmp_path):
+    bench = FetchBench(tmp_path)
+    partition = bench.lead()
+    waiting = bench.fetched(request(asked(), max_wait_ms=60_000), version=0)
+    append(partition, b"a")
+    response = await waiting
+    assert (told(response), magics(response)) == ([(0, "NONE", [b"a"])], [0])
+
+
+@pytest.mark.parametrize(("version", "error"), [(3, "UNSUPPORTED_VERSION"), (4, "NONE")])
+async def test_a_topic_may_rule_conversion_out(tmp_path, version, error):
+    bench = FetchBench(tmp_path, message_downconversion_enable=False)
+    append(bench.lead(), b"a")
+    response = await answer(bench.fetched(request(asked()), version=version))
+    assert errors(response) == [error]
+
+
+async def test_conversion_is_never_ruled_out_for_followers(tmp_path):
+    bench = FetchBench(tmp_path, message_downconversion_enable=False)
+    append(bench.lead(replicas=(BROKER, OTHER)), b"a")
+    wanted = request(asked(), replica_id=OTHER)
+    assert errors(await answer(bench.fetched(wanted, version=3))) == ["NONE"]
+
+
+@pytest.mark.parametrize(("version", "error"), [(9, "UNSUPPORTED_COMPRESSION_TYPE"), (10, "NONE")])
+async def test_a_topic_stored_with_zstd_is_not_for_old_versions(tmp_path, version, error):
+    bench = FetchBench(tmp_path, compression_type="zstd")
+    append(bench.lead(), b"a")
+    (line,) = lines(bench.fetched(request(asked()), version=version))
+    assert errors(bench.fetched(request(asked()), version=version)) == [error]
+    assert (line.records is None) == (error != "NONE")
+
+
+async def test_a_producers_own_zstd_stops_conversion_where_it_is_met(tmp_path):
+    bench = FetchBench(tmp_path)
+    partition = bench.lead()
+    append(partition, b"a")
+    append(partition, b"b", codec=Codec.ZSTD)
+    assert told(await bench.fetched(request(asked()), version=3)) == [(0, "NONE", [b"a"])]
+    refused = await bench.fetched(request(asked(offset=1)), version=3)
+    assert errors(refused) == ["UNSUPPORTED_COMPRESSION_TYPE"]
+
+
+async def test_damage_stops_conversion_where_it_is_met(tmp_path):
+    bench = FetchBench(tmp_path)
+    partition = bench.lead()
+    size = append(partition, b"a")
+    append(partition, b"b")
+    (path,) = partition.log.directory.glob("*.log")
+    stored = bytearray(path.read_bytes())
+    stored[size + 64] ^= 1
+    path.write_bytes(stored)
+    assert told(await bench.fetched(request(asked()), version=3)) == [(0, "NONE", [b"a"])]
+    refused = await bench.fetched(request(asked(offset=1)), version=3)
+    assert errors(refused) == ["CORRUPT_MESSAGE"]
+
+
+async def test_where_nothing_can_be_converted_the_client_sees_that_there_was_something(tmp_path):
+    bench = FetchBench(tmp_path)
+    partition = bench.lead()
+    append(partition, b"b", producer_id=7, producer_epoch=0, base_sequence=0, is_transactional=True)
+    end_transaction(partition.log, producer_id=7, commit=True)
+    (line,) = lines(await bench.fetched(request(asked(offset=1)), version=3))
+    assert line.error_code == 0
+    assert content(line)
+    assert list(batches_of_any_magic(content(line))) == []
+
+
+async def test_others_have_their_turn_during_a_long_conversion(tmp_path, monkeypatch):
+    monkeypatch.setattr(down_conversion, "SLICE_S", 0.0)
+    bench = FetchBench(tmp_path)
+    partition = bench.lead()
+    for _ in range(20):
+        append(partition, b"a")
+    converting = bench.hosting.background.start(bench.fetched(request(asked()), version=0))
+    turns = 0
+    while not converting.done():
+        await asyncio.sleep(0)
+        turns += 1
+    assert turns > 20
+    assert told(await converting) == [(0, "NONE", [b"a"] * 20)]

@@ -1,0 +1,112 @@
+"""Tests of broker/handlers/alter_configs.py and incremental_alter_configs.py.
+
+See also test_recorded_configs.py.
+"""
+
+import pytest
+
+from odradek.protocol.api.alter_configs import AlterConfigsRequest
+from odradek.protocol.api.incremental_alter_configs import IncrementalAlterConfigsRequest
+from odradek.protocol.api_keys import ApiKey
+from odradek.protocol.error_codes import ErrorCode
+from tests.support.config_scene import config_scene
+
+TOPIC, BROKER = 2, 4
+
+
+def replacing(*resources):
+    return AlterConfigsRequest(
+        resources=[
+            AlterConfigsRequest.Resource(
+                resource_type=kind,
+                resource_name=name,
+                configs=[
+                    AlterConfigsRequest.Resource.Config(name=key, value=text)
+                    for key, text in texts.items()
+                ],
+            )
+            for kind, name, texts in resources
+        ],
+        validate_only=False,
+    )
+
+
+def altering(*resources):
+    return IncrementalAlterConfigsRequest(
+        resources=[
+            IncrementalAlterConfigsRequest.Resource(
+                resource_type=kind,
+                resource_name=name,
+                configs=[
+                    IncrementalAlterConfigsRequest.Resource.Config(
+                        name=key, config_operation=0, value=text
+                    )
+                    for key, text in texts.items()
+                ],
+            )
+            for kind, name, texts in resources
+        ],
+        validate_only=False,
+    )
+
+
+BOTH = pytest.mark.parametrize(
+    ("key", "request_of"),
+    [(ApiKey.ALTER_CONFIGS, replacing), (ApiKey.INCREMENTAL_ALTER_CONFIGS, altering)],
+    ids=["all", "single"],
+)
+
+
+@BOTH
+async def test_each_resource_succeeds_or_fails_alone(key, request_of):
+    scene = await config_scene(topics={"t": {}})
+    request = request_of(
+        (TOPIC, "absent", {"retention.ms": "5"}),
+        (TOPIC, "t", {"retention.ms": "5"}),
+        (BROKER, "1", {"log.roll.ms": "never"}),
+    )
+    response = await scene.asked(key, request, version=1)
+    assert [
+        (each.resource_type, each.resource_name, each.error_code, each.error_message)
+        for each in response.responses
+    ] == [
+        (
+            TOPIC,
+            "absent",
+            ErrorCode.UNKNOWN_TOPIC_OR_PARTITION.code,
+            "Topic 'absent' does not exist.",
+        ),
+        (TOPIC, "t", 0, None),
+        (
+            BROKER,
+            "1",
+            ErrorCode.INVALID_REQUEST.code,
+            "log.roll.ms=never: must be a whole number "
+            "from -9223372036854775808 to 9223372036854775807",
+        ),
+    ]
+    assert scene.settings.topic("t").retention_ms == 5
+
+
+@BOTH
+async def test_a_resource_that_is_named_twice_is_not_changed(key, request_of):
+    scene = await config_scene(topics={"t": {}, "u": {}})
+    request = request_of(
+        (TOPIC, "t", {"retention.ms": "5"}),
+        (TOPIC, "u", {"retention.ms": "6"}),
+        (TOPIC, "t", {"retention.ms": "7"}),
+    )
+    response = await scene.asked(key, request, version=1)
+    refused = ErrorCode.INVALID_REQUEST.code
+    assert [each.error_code for each in response.responses] == [refused, 0, refused]
+    assert scene.settings.topics.keys() == {"u"}
+
+
+async def test_what_is_not_named_goes_only_when_all_is_replaced():
+    scene = await config_scene(topics={"t": {"retention.ms": "5"}})
+    change = (TOPIC, "t", {"segment.bytes": "5000"})
+    await scene.asked(ApiKey.INCREMENTAL_ALTER_CONFIGS, altering(change), version=1)
+    assert scene.settings.topic("t").retention_ms == 5
+    await scene.asked(ApiKey.ALTER_CONFIGS, replacing(change), version=1)
+    assert scene.settings.topic("t").retention_ms == scene.settings.topic_defaults.retention_ms
+    assert scene.settings.topic("t").segment_bytes == 5000

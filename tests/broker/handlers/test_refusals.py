@@ -1,0 +1,17 @@
+"""Tests of broker/handlers/refusals.py."""
+
+from odradek.broker.handlers.refusals import words
+from odradek.protocol.errors import InvalidTopic, KafkaError
+
+
+def test_a_failure_is_told_in_its_words():
+    assert words(InvalidTopic("No such name.")) == "No such name."
+
+
+def test_what_the_code_says_is_not_said_again():
+    assert words(InvalidTopic()) is None
+    assert words(None) is None
+
+
+def test_mistakes_of_our_own_are_not_told():
+    assert words(KafkaError("The disk has no room for /var/secret.")) is None

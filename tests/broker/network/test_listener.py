@@ -1,0 +1,54 @@
+"""Listening sockets: what is bound, and what others are told."""
+
+import socket
+
+import pytest
+
+from odradek.broker.network.endpoint import Endpoint
+from odradek.broker.network.listener import ListenerError, open_listener, resolved
+
+
+def opened(host, port=0, receive_buffer_bytes=-1):
+    endpoint = Endpoint("PLAINTEXT", "PLAINTEXT", host, port)
+    return open_listener(endpoint, backlog=5, receive_buffer_bytes=receive_buffer_bytes)
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "localhost", "", "0.0.0.0"])
+def test_any_free_port_is_bound_and_known(host):
+    listener = opened(host)
+    try:
+        assert listener.endpoint.port > 0
+        socket.create_connection(("127.0.0.1", listener.endpoint.port)).close()
+    finally:
+        listener.close()
+
+
+def test_a_host_that_is_not_ours_is_one_clear_line():
+    with pytest.raises(ListenerError, match=r"PLAINTEXT://192\.0\.2\.1:0 cannot be listened on: "):
+        opened("192.0.2.1")
+
+
+def test_a_host_that_nobody_knows_is_one_clear_line():
+    with pytest.raises(ListenerError, match=r"PLAINTEXT://no-such-host\.invalid:0 cannot"):
+        opened("no-such-host.invalid")
+
+
+def test_the_receive_buffer_is_what_the_setting_says():
+    listener = opened("127.0.0.1", receive_buffer_bytes=50_000)
+    try:
+        size = listener.listening.getsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF)
+        assert size == 2 * 50_000  # the kernel doubles it for its own bookkeeping
+    finally:
+        listener.close()
+
+
+def test_others_are_told_the_port_that_was_bound_and_a_host_that_is_ours():
+    listener = opened("127.0.0.1")
+    try:
+        advertised = [Endpoint("PLAINTEXT", "PLAINTEXT", "", 0)]
+        (told,) = resolved(advertised, [listener], own_host=lambda: "we.example")
+        assert told == Endpoint("PLAINTEXT", "PLAINTEXT", "we.example", listener.endpoint.port)
+        fixed = Endpoint("PLAINTEXT", "PLAINTEXT", "front.example", 443)
+        assert resolved([fixed], [listener]) == (fixed,)
+    finally:
+        listener.close()

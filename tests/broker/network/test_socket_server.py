@@ -1,0 +1,367 @@
+"""The server as clients meet it, with one processor on the core loop and with two on threads."""
+
+import asyncio
+import logging
+import os
+import socket
+
+import pytest
+
+from odradek.broker.call import Disconnect
+from odradek.broker.network.listener import ListenerError
+from odradek.broker.network.socket_server import SocketServer
+from odradek.broker.settings.network import NetworkSettings
+from odradek.protocol.file_region import FileRegion
+from tests.support.network_scene import LOOPBACK, Client, Held, port_of, serving, until
+from tests.support.scripted_connection import echo, framed
+
+TWO_LISTENERS = "CLIENTS://127.0.0.1:0,BROKERS://127.0.0.1:0"
+PLAIN = "CLIENTS:PLAINTEXT,BROKERS:PLAINTEXT,CONTROLLER:PLAINTEXT"
+
+both = pytest.mark.parametrize("threads", [1, 2])
+
+
+async def echo_later(frame):
+    answer = framed(bytes(frame))
+    await asyncio.sleep(0)
+    return [answer]
+
+
+def mixed(frame, peer):
+    """By the first byte: an answer at once, later, or none."""
+    if frame[:1] == b"l":
+        return echo_later(frame)
+    return None if frame[:1] == b"n" else echo(frame, peer)
+
+
+@both
+async def test_pipelined_requests_are_answered_in_order_whoever_waits(threads):
+    server = await serving(mixed, num_network_threads=threads)
+    client = await Client.connect(server)
+    payloads = [b"%c%d" % (way, number) for number in range(60) for way in b"sln"]
+    await client.send(b"".join(map(framed, payloads)))
+    expected = [payload for payload in payloads if payload[:1] != b"n"]
+    assert [await client.receive() for _ in expected] == expected
+
+
+@both
+async def test_connections_are_served_beside_each_other(threads):
+    held = Held()
+    answer = {b"hold": held}.get
+    server = await serving(
+        lambda frame, peer: answer(bytes(frame), echo)(frame, peer), num_network_threads=threads
+    )
+    waiting, other = await Client.connect(server), await Client.connect(server)
+    await waiting.send(framed(b"hold"))
+    await held.wait_for(1)
+    assert await other.ask(b"hello") == b"hello"
+    held.answer()
+    assert await waiting.receive() == b"held"
+
+
+@both
+async def test_large_frames_arrive_whole(threads):
+    server = await serving(num_network_threads=threads)
+    client = await Client.connect(server)
+    payload = os.urandom(3_000_000)
+    sending = asyncio.gather(client.send(framed(payload) + framed(b"after")), client.receive())
+    assert (await sending)[1] == payload
+    assert await client.receive() == b"after"
+
+
+@both
+async def test_a_client_that_ends_its_side_gets_its_answers_and_then_the_end(threads):
+    held = Held()
+    server = await serving(held, num_network_threads=threads)
+    client = await Client.connect(server)
+    await client.send(framed(b"1"))
+    await held.wait_for(1)
+    client.end_input()
+    held.answer()
+    assert await client.receive() == b"held"
+    assert await client.is_ended()
+    await until(lambda: len(server) == 0)
+
+
+@both
+async def test_a_reset_in_any_state_frees_the_connection(threads, tmp_path):
+    held = Held()
+    size = 8 << 20
+    (tmp_path / "segment").write_bytes(bytes(size))
+    region_of = {b"stuck": lambda *_: [bytes(4), FileRegion(file.fileno(), 0, size)]}.get
+    with (tmp_path / "segment").open("rb") as file:
+        server = await serving(
+            lambda frame, peer: region_of(bytes(frame), held if frame else echo)(frame, peer),
+            num_network_threads=threads,
+        )
+        for sent in (
+            b"",
+            b"\0\0",
+            framed(b"within a frame")[:9],
+            framed(b"wait"),
+            framed(b"stuck"),
+        ):
+            client = await Client.connect(server)
+            await client.send(sent)
+            if sent == framed(b"wait"):
+                await held.wait_for(1)
+            if sent == framed(b"stuck"):
+                assert await client._exactly(4) == bytes(4)
+            await until(lambda: len(server) == 1)
+            client.reset()
+            await until(lambda: len(server) == 0)
+        held.answer()
+        assert await (await Client.connect(server)).ask(b"") == b""
+
+
+@both
+async def test_a_slow_reader_of_a_large_region_delays_nobody(threads, tmp_path):
+    content = os.urandom(12 << 20)
+    (tmp_path / "segment").write_bytes(content)
+    with (tmp_path / "segment").open("rb") as file:
+        parts = [len(content).to_bytes(4), FileRegion(file.fileno(), 0, len(content))]
+        server = await serving(
+            lambda frame, peer: parts if frame == b"fetch" else echo(frame, peer),
+            num_network_threads=threads,
+        )
+        slow = await Client.connect(server, receive_buffer_bytes=4096)
+        other = await Client.connect(server)
+        await slow.send(framed(b"fetch") + framed(b"next"))
+        for number in range(50):
+            assert await other.ask(b"%d" % number) == b"%d" % number
+        slow.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1 << 20)
+        assert await slow.receive() == content
+        assert await slow.receive() == b"next"
+
+
+@both
+async def test_garbage_closes_its_connection_and_no_other(threads, caplog):
+    server = await serving(num_network_threads=threads, socket_request_max_bytes=1000)
+    healthy = await Client.connect(server)
+    for garbage in (b"GET / HTTP/1.1\r\n\r\n", b"\xff" * 64, b"\x16\x03\x01\x02\x00\x01"):
+        hostile = await Client.connect(server)
+        await hostile.send(garbage)
+        assert await hostile.is_ended()
+        assert await healthy.ask(b"hello") == b"hello"
+    assert len([each for each in caplog.records if "is closed: a request of" in each.message]) == 3
+
+
+@both
+async def test_whatever_a_handler_raises_closes_one_connection(threads, caplog):
+    async def fail_later():
+        raise KeyError("later")
+
+    def answer(frame, peer):
+        if frame == b"later":
+            return fail_later()
+        if frame == b"refused":
+            raise Disconnect("not that")
+        return echo(frame, peer) if frame else 1 / len(frame)
+
+    server = await serving(answer, num_network_threads=threads)
+    healthy = await Client.connect(server)
+    for request in (b"later", b"refused", b""):
+        client = await Client.connect(server)
+        await client.send(framed(request))
+        assert await client.is_ended()
+    assert await healthy.ask(b"hello") == b"hello"
+    assert [bool(each.exc_info) for each in caplog.records] == [True, False, True]
+
+
+@both
+async def test_stopping_lets_answers_go_out_and_takes_nothing_new(threads):
+    held = Held()
+    server = await serving(held, num_network_threads=threads)
+    port = port_of(server)
+    busy, idle = await Client.connect(server), await Client.connect(server)
+    await busy.send(framed(b"1") + framed(b"2"))
+    await held.wait_for(1)
+    stopping = asyncio.gather(server.stop(timeout_s=30), return_exceptions=True)
+    assert await idle.is_ended()
+    with pytest.raises(ConnectionRefusedError):
+        socket.create_connection(("127.0.0.1", port))
+    assert not stopping.done()
+    held.answer()
+    assert await busy.receive() == b"held"
+    assert await busy.is_ended()
+    assert await stopping == [None]
+    assert len(held.asked) == 1
+    assert len(server) == 0
+
+
+@both
+async def test_stopping_does_not_wait_for_ever(threads, caplog):
+    held = Held()
+    server = await serving(held, num_network_threads=threads)
+    client = await Client.connect(server)
+    await client.send(framed(b"1"))
+    await held.wait_for(1)
+    await server.stop(timeout_s=0.01)
+    assert held.asked[0].cancelled()
+    assert await client.is_ended()
+    assert "1 connections still had answers to come" in caplog.text
+
+
+@both
+async def test_requests_are_handled_on_the_core_loop_and_know_their_peer(threads):
+    seen = []
+
+    def answer(frame, peer):
+        seen.append((asyncio.get_running_loop(), peer))
+        return echo(frame, peer)
+
+    server = await serving(answer, num_network_threads=threads)
+    client = await Client.connect(server)
+    await client.ask(b"x")
+    loop, peer = seen[0]
+    assert loop is asyncio.get_running_loop()
+    remote = client.socket.getsockname()[1]
+    assert peer.connection_id == f"127.0.0.1:{port_of(server)}-127.0.0.1:{remote}-0"
+    assert (peer.client_host, peer.listener) == ("127.0.0.1", "PLAINTEXT")
+    assert not peer.is_control_plane
+
+
+@both
+async def test_the_control_plane_is_told_apart(threads):
+    server = await serving(
+        lambda frame, peer: [framed(str(peer.is_control_plane).encode())],
+        listeners=f"{TWO_LISTENERS},CONTROLLER://127.0.0.1:0",
+        listener_security_protocol_map=PLAIN,
+        inter_broker_listener_name="brokers",
+        control_plane_listener_name="controller",
+        num_network_threads=threads,
+    )
+    assert await (await Client.connect(server, "CONTROLLER")).ask(b"?") == b"True"
+    assert await (await Client.connect(server, "CLIENTS")).ask(b"?") == b"False"
+
+
+@both
+async def test_memory_bounds_what_is_read_and_everyone_gets_a_turn(threads):
+    held = Held()
+    server = await serving(held, num_network_threads=threads, queued_max_request_bytes=2)
+    clients = [await Client.connect(server) for _ in range(6)]
+    for client in clients:
+        await client.send(framed(b"12345"))
+    for number in range(6):
+        await held.wait_for(number + 1)
+        assert len(held.asked) - number <= threads
+        held.answer(number)
+    assert [await client.receive() for client in clients] == [b"held"] * 6
+
+
+async def test_beyond_the_most_connections_others_wait_for_a_place():
+    server = await serving(max_connections=2)
+    first, second = await Client.connect(server), await Client.connect(server)
+    assert await first.ask(b"1") == await second.ask(b"1") == b"1"
+    third = await Client.connect(server)
+    await third.send(framed(b"3"))
+    assert await first.ask(b"still") == b"still"
+    assert len(server) == 2
+    second.close()
+    assert await third.receive() == b"3"
+
+
+@both
+async def test_a_broker_takes_the_place_of_the_least_recently_used_client(threads):
+    server = await serving(
+        listeners=TWO_LISTENERS,
+        listener_security_protocol_map=PLAIN,
+        inter_broker_listener_name="BROKERS",
+        max_connections=2,
+        num_network_threads=threads,
+    )
+    first, second = [await Client.connect(server, "CLIENTS") for _ in range(2)]
+    for client in (first, second, first):
+        assert await client.ask(b"x") == b"x"
+    broker = await Client.connect(server, "BROKERS")
+    assert await broker.ask(b"fetch") == b"fetch"
+    assert await second.is_ended()
+    assert await first.ask(b"x") == b"x"
+    await until(lambda: len(server) == 2)
+
+
+async def test_beyond_the_most_from_one_address_connections_are_closed(caplog):
+    server = await serving(max_connections_per_ip=1)
+    first = await Client.connect(server)
+    assert await first.ask(b"x") == b"x"
+    assert await (await Client.connect(server)).is_ended()
+    assert await first.ask(b"x") == b"x"
+    assert "127.0.0.1 has too many connections" in caplog.text
+    server.apply(
+        NetworkSettings(listeners=LOOPBACK, max_connections_per_ip_overrides="localhost:2")
+    )
+    assert await (await Client.connect(server)).ask(b"x") == b"x"
+
+
+async def test_more_connections_are_allowed_while_others_wait():
+    server = await serving(max_connections=0)
+    client = await Client.connect(server)
+    await client.send(framed(b"x"))
+    server.apply(NetworkSettings(listeners=LOOPBACK, max_connections=1))
+    assert await client.receive() == b"x"
+
+
+async def test_connections_that_come_too_fast_come_a_little_later():
+    server = await serving(max_connection_creation_rate=10)
+    began = asyncio.get_running_loop().time()
+    clients = [await Client.connect(server) for _ in range(12)]
+    assert [await client.ask(b"x") for client in clients] == [b"x"] * 12
+    assert asyncio.get_running_loop().time() - began >= 0.19
+
+
+async def test_what_came_before_accepting_waits_in_the_backlog():
+    settings = NetworkSettings(listeners=LOOPBACK)
+    server = SocketServer(settings, echo, start=None)
+    server.open()
+    client = await Client.connect(server)
+    await client.send(framed(b"early"))
+    server.accept({"OTHER"})
+    assert len(server) == 0
+    server.accept()
+    assert await client.receive() == b"early"
+    await server.stop(timeout_s=1)
+
+
+async def test_a_port_in_use_is_one_clear_line_and_leaves_nothing_open():
+    server = await serving()
+    taken = port_of(server)
+    listeners = f"CLIENTS://127.0.0.1:0,BROKERS://127.0.0.1:{taken}"
+    settings = NetworkSettings(
+        listeners=listeners,
+        listener_security_protocol_map=PLAIN,
+        inter_broker_listener_name="BROKERS",
+    )
+    second = SocketServer(settings, echo, start=None)
+    with pytest.raises(ListenerError) as refused:
+        second.open()
+    line = f"BROKERS://127.0.0.1:{taken} cannot be listened on: Address already in use"
+    assert str(refused.value) == line
+    assert second.endpoints == ()
+
+
+async def test_a_server_that_never_accepted_can_be_stopped():
+    server = SocketServer(NetworkSettings(listeners=LOOPBACK), echo, start=None)
+    server.open()
+    await server.stop(timeout_s=1)
+    await server.stop(timeout_s=1)
+
+
+async def test_accepting_is_said_once_for_each_listener(caplog):
+    caplog.set_level(logging.INFO)
+    server = await serving()
+    server.accept()
+    assert [each.message for each in caplog.records] == [
+        f"Accepting connections at PLAINTEXT://127.0.0.1:{port_of(server)}"
+    ]
+
+
+async def test_a_place_in_the_queue_is_not_lost_with_a_peer_that_has_gone():
+    server = await serving(num_network_threads=2, queued_max_requests=1)
+    for _ in range(20):
+        gone = [await Client.connect(server) for _ in range(8)]
+        staying = [await Client.connect(server) for _ in range(2)]
+        for client in (*gone, *staying):
+            await client.send(framed(b"x"))
+        for client in gone:
+            client.reset()
+        assert [await client.receive() for client in staying] == [b"x"] * 2

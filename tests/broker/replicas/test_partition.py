@@ -1,0 +1,135 @@
+"""One partition: its role, its log, and who waits for it."""
+
+import asyncio
+
+import pytest
+
+from odradek.broker.replicas.partition import ALL_IN_SYNC
+from odradek.protocol.errors import (
+    FencedLeaderEpoch,
+    KafkaStorageError,
+    NotEnoughReplicas,
+    NotLeader,
+    RequestTimedOut,
+    UnknownLeaderEpoch,
+)
+from tests.support.faulty_disk import FaultyDisk
+from tests.support.hosted_partitions import BROKER, Hosting
+from tests.support.logs import NOW_MS, bytes_of, records_batch
+
+OTHER = 2
+
+
+def append(partition, *values, acks=1):
+    return partition.append(records_batch(*values or (b"v",)), acks=acks, now_ms=NOW_MS)
+
+
+def read(partition, offset=0, *, committed=False, up_to=None):
+    if up_to is None:
+        up_to = partition.readable_up_to(is_follower=False, committed=committed)
+    return partition.read(
+        offset, max_bytes=1 << 20, up_to=up_to, committed=committed, at_least_one=True
+    )
+
+
+async def test_what_a_leader_alone_appends_is_replicated_at_once(tmp_path):
+    partition = Hosting(tmp_path).lead()
+    written = append(partition, b"a", b"b", acks=ALL_IN_SYNC)
+    assert partition.is_acknowledged(written, acks=ALL_IN_SYNC)
+    assert partition.high_watermark.value == partition.log.high_watermark == 2
+    portion = read(partition)
+    assert len(bytes_of(portion.records)) == partition.log.size_bytes
+    assert (portion.high_watermark, portion.start_offset, portion.aborted) == (2, 0, None)
+
+
+async def test_consumers_see_nothing_before_it_is_replicated(tmp_path):
+    partition = Hosting(tmp_path).lead(replicas=(BROKER, OTHER))
+    written = append(partition)
+    assert not partition.is_acknowledged(written, acks=ALL_IN_SYNC)
+    assert partition.is_acknowledged(written, acks=1)
+    assert len(read(partition).records) == 0
+    end = partition.readable_up_to(is_follower=True, committed=False)
+    assert len(read(partition, up_to=end).records) > 0
+
+
+async def test_acks_all_is_refused_when_too_few_are_in_sync(tmp_path):
+    hosting = Hosting(tmp_path, min_insync_replicas=2)
+    partition = hosting.lead(replicas=(BROKER, OTHER), in_sync=(BROKER,))
+    with pytest.raises(NotEnoughReplicas, match="1 of 2"):
+        append(partition, acks=ALL_IN_SYNC)
+    assert partition.log.end_offset == 0
+    append(partition, acks=1)
+
+
+async def test_more_than_there_are_replicas_need_not_be_in_sync(tmp_path):
+    partition = Hosting(tmp_path, min_insync_replicas=2).lead()
+    append(partition, acks=ALL_IN_SYNC)
+
+
+async def test_acks_all_waits_no_longer_than_it_was_told(tmp_path):
+    partition = Hosting(tmp_path).lead(replicas=(BROKER, OTHER))
+    written = append(partition, acks=ALL_IN_SYNC)
+    with pytest.raises(RequestTimedOut):
+        await partition.wait_until_acknowledged(written, acks=ALL_IN_SYNC, timeout_s=0)
+
+
+async def test_a_new_leader_elsewhere_fails_those_who_wait(tmp_path):
+    partition = Hosting(tmp_path).lead(replicas=(BROKER, OTHER))
+    written = append(partition, acks=ALL_IN_SYNC)
+    async with asyncio.TaskGroup() as tasks:
+        waiting = tasks.create_task(failure_of(partition, written, acks=ALL_IN_SYNC))
+        await asyncio.sleep(0)
+        partition.follow(OTHER, leader_epoch=1, partition_epoch=1)
+    assert isinstance(waiting.result(), NotLeader)
+    with pytest.raises(NotLeader):
+        append(partition)
+
+
+async def failure_of(partition, written, *, acks):
+    try:
+        await partition.wait_until_acknowledged(written, acks=acks, timeout_s=30)
+    except (NotLeader, KafkaStorageError) as failure:
+        return failure
+
+
+async def test_a_client_that_knows_of_another_leader_epoch_is_told(tmp_path):
+    partition = Hosting(tmp_path).lead(epoch=5)
+    partition.leading(5)
+    partition.leading(-1)
+    with pytest.raises(FencedLeaderEpoch):
+        partition.leading(4)
+    with pytest.raises(UnknownLeaderEpoch):
+        partition.leading(6)
+
+
+async def test_whoever_waits_for_records_is_woken_by_an_append(tmp_path):
+    partition = Hosting(tmp_path).lead()
+    wake = asyncio.get_running_loop().create_future()
+    partition.waiting.add(wake)
+    append(partition)
+    assert wake.done()
+    assert not partition.waiting
+
+
+class TestAFlushThatIsDue:
+    async def test_is_waited_for_before_anything_is_acknowledged(self, tmp_path):
+        partition = Hosting(tmp_path, flush_messages=1).lead()
+        written = append(partition)
+        assert not partition.is_acknowledged(written, acks=1)
+        await partition.wait_until_acknowledged(written, acks=1, timeout_s=30)
+        assert partition.log.recovery_point == 1
+
+    async def test_is_shared_by_all_who_wait(self, tmp_path):
+        partition = Hosting(tmp_path, flush_messages=1).lead()
+        writes = [append(partition) for _ in range(20)]
+        await asyncio.gather(
+            *(partition.wait_until_acknowledged(each, acks=1, timeout_s=30) for each in writes)
+        )
+        assert partition.log.recovery_point == 20
+
+    async def test_that_fails_acknowledges_nothing(self, tmp_path):
+        partition = Hosting(tmp_path, flush_messages=1).lead()
+        with FaultyDisk(fail_at=1, counting={"fsync"}):
+            written = append(partition)
+            failure = await failure_of(partition, written, acks=1)
+        assert isinstance(failure, KafkaStorageError)

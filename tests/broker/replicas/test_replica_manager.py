@@ -1,0 +1,122 @@
+"""The partitions of a broker, as the controller and the disk have them."""
+
+import pytest
+
+from odradek.protocol.errors import (
+    FencedLeaderEpoch,
+    InconsistentTopicId,
+    KafkaStorageError,
+    NotLeader,
+    StaleControllerEpoch,
+    UnknownTopicOrPartition,
+)
+from odradek.protocol.types import TopicPartition, Uuid
+from tests.support.hosted_partitions import BROKER, Hosting, led
+from tests.support.logs import NOW_MS, records_batch
+
+EVENTS = TopicPartition("events", 0)
+OTHER = 2
+
+
+def an_id(number):
+    return Uuid(bytes([number] * 16))
+
+
+async def test_a_partition_nobody_told_us_of_is_unknown_or_another_brokers(tmp_path):
+    hosting = Hosting(tmp_path)
+    with pytest.raises(UnknownTopicOrPartition):
+        hosting.replicas.partition("events", 0)
+    hosting.known.partitions.add(("events", 0))
+    with pytest.raises(NotLeader):
+        hosting.replicas.partition("events", 0)
+
+
+async def test_leading_begins_an_epoch_at_the_end_of_the_log(tmp_path):
+    partition = Hosting(tmp_path).lead(epoch=3)
+    partition.append(records_batch(b"v"), acks=1, now_ms=NOW_MS)
+    assert [tuple(entry) for entry in partition.log.epochs.entries] == [(3, 0)]
+    assert partition.leader.start_offset == 0
+
+
+async def test_what_has_been_overtaken_is_refused(tmp_path):
+    hosting = Hosting(tmp_path)
+    hosting.lead(epoch=3)
+    for epoch in (2, 3):
+        with pytest.raises(StaleControllerEpoch):
+            hosting.lead(epoch=epoch)
+    hosting.lead(epoch=4)
+
+
+async def test_a_partition_of_another_topic_of_that_name_is_refused(tmp_path):
+    hosting = Hosting(tmp_path)
+    hosting.lead(topic_id=an_id(1))
+    with pytest.raises(InconsistentTopicId):
+        hosting.lead(topic_id=an_id(2), epoch=1)
+
+
+async def test_a_topic_may_get_its_id_within_an_epoch(tmp_path):
+    hosting = Hosting(tmp_path)
+    hosting.lead()
+    assert hosting.lead(topic_id=an_id(1)).topic_id == an_id(1)
+
+
+async def test_a_partition_that_has_no_replica_here_is_not_made(tmp_path):
+    hosting = Hosting(tmp_path)
+    with pytest.raises(UnknownTopicOrPartition):
+        hosting.lead(leader=OTHER, replicas=(OTHER,))
+    assert hosting.logs.find(EVENTS) is None
+
+
+async def test_a_follower_refuses_producers(tmp_path):
+    hosting = Hosting(tmp_path)
+    hosting.lead(leader=OTHER, replicas=(OTHER, BROKER))
+    with pytest.raises(NotLeader):
+        hosting.replicas.partition("events", 0).leading()
+
+
+class TestStopping:
+    async def test_keeps_the_log(self, tmp_path):
+        hosting = Hosting(tmp_path)
+        hosting.lead()
+        hosting.replicas.stop(EVENTS, leader_epoch=0, is_deleted=False)
+        with pytest.raises(NotLeader):
+            hosting.replicas.partition("events", 0).leading()
+        assert hosting.logs.find(EVENTS) is not None
+
+    async def test_and_deleting_makes_room_for_another_topic_of_that_name(self, tmp_path):
+        hosting = Hosting(tmp_path)
+        hosting.lead(topic_id=an_id(1)).append(records_batch(b"old"), acks=1, now_ms=NOW_MS)
+        hosting.replicas.stop(EVENTS, leader_epoch=-2, is_deleted=True)
+        assert await hosting.replicas.delete([EVENTS]) == {}
+        assert hosting.lead(topic_id=an_id(2)).log.end_offset == 0
+
+    async def test_what_is_not_here_deletes_what_a_former_life_left(self, tmp_path):
+        hosting = Hosting(tmp_path)
+        hosting.logs.create(EVENTS, now_ms=NOW_MS)
+        hosting.replicas.stop(EVENTS, leader_epoch=-2, is_deleted=True)
+        assert await hosting.replicas.delete([EVENTS]) == {}
+        assert hosting.logs.find(EVENTS) is None
+
+    async def test_by_an_earlier_epoch_is_refused(self, tmp_path):
+        hosting = Hosting(tmp_path)
+        hosting.lead(epoch=3)
+        with pytest.raises(FencedLeaderEpoch):
+            hosting.replicas.stop(EVENTS, leader_epoch=2, is_deleted=False)
+        hosting.replicas.stop(EVENTS, leader_epoch=-1, is_deleted=False)
+
+
+async def test_a_directory_that_fails_takes_only_its_own_partitions_offline(tmp_path):
+    paths = [tmp_path / "a", tmp_path / "b"]
+    for path in paths:
+        path.mkdir()
+    hosting = Hosting(*paths)
+    first, second = hosting.lead(partition=0), hosting.lead(partition=1)
+    assert first.hosted.directory is not second.hosted.directory
+    first.hosted.directory.fail(OSError(5, "broken"), "testing")
+    with pytest.raises(KafkaStorageError):
+        hosting.replicas.partition("events", 0)
+    with pytest.raises(KafkaStorageError):
+        hosting.replicas.become(EVENTS, None, led(epoch=7))
+    with pytest.raises(KafkaStorageError):
+        hosting.replicas.stop(EVENTS, leader_epoch=-2, is_deleted=True)
+    assert hosting.replicas.partition("events", 1) is second

@@ -1,0 +1,70 @@
+"""The rules between the settings of the network."""
+
+import pytest
+
+from odradek.broker.settings.network import NetworkSettings
+from odradek.config.definition import Layer, SettingError
+
+NAMED = {
+    "listeners": "INTERNAL://:1,EXTERNAL://:2,CONTROLLER://:3",
+    "listener.security.protocol.map": "INTERNAL:PLAINTEXT,EXTERNAL:PLAINTEXT,CONTROLLER:PLAINTEXT",
+    "inter.broker.listener.name": "internal",
+}
+
+
+def read(**changes):
+    texts = {name.replace("_", "."): text for name, text in changes.items()}
+    return NetworkSettings.read({Layer.FILE: {**NAMED, **texts}})
+
+
+def test_without_a_file_the_port_is_kafka_s():
+    settings = NetworkSettings()
+    assert [str(each) for each in settings.endpoints] == ["PLAINTEXT://:9092"]
+    assert settings.advertised_endpoints == settings.endpoints
+    assert settings.inter_broker_listener == "PLAINTEXT"
+    assert settings.control_plane_listener is None
+
+
+def test_listeners_have_names_and_are_advertised_elsewhere():
+    settings = read(
+        advertised_listeners="INTERNAL://a:1,EXTERNAL://front:1,CONTROLLER://a:3",
+        control_plane_listener_name="controller",
+    )
+    assert [str(each) for each in settings.advertised_endpoints][1] == "EXTERNAL://front:1"
+    assert settings.inter_broker_listener == "INTERNAL"
+    assert settings.control_plane_listener == "CONTROLLER"
+
+
+@pytest.mark.parametrize(
+    ("changes", "line"),
+    [
+        ({"listeners": ""}, "listeners=: must have at least one"),
+        ({"listeners": "x"}, "listeners=x: must be NAME://host:port"),
+        ({"listeners": "INTERNAL://:1,EXTERNAL://:1"}, "must have a port of its own"),
+        ({"listeners": "EXTERNAL://:1"}, "inter.broker.listener.name=INTERNAL: must be one of"),
+        ({"listener.security.protocol.map": "INTERNAL"}, "listener.security.protocol.map=INTERNAL"),
+        (
+            {"listener.security.protocol.map": "INTERNAL:SSL,EXTERNAL:SSL,CONTROLLER:SSL"},
+            "SSL is not offered yet",
+        ),
+        ({"advertised.listeners": ""}, "advertised.listeners=: must have at least one"),
+        ({"advertised.listeners": "INTERNAL://0.0.0.0:1"}, "which 0.0.0.0 is not"),
+        ({"listeners": "INTERNAL://0.0.0.0:1"}, "advertised.listeners: must give an address"),
+        ({"control.plane.listener.name": "INTERNAL"}, "must not be the listener between brokers"),
+        ({"control.plane.listener.name": "OTHER"}, "control.plane.listener.name=OTHER: must be"),
+        ({"security.inter.broker.protocol": "PLAINTEXT"}, "must not be given beside"),
+        ({"max.connections.per.ip": "0"}, "max.connections.per.ip=0: needs"),
+        ({"max.connections.per.ip.overrides": "x"}, "must be host:number"),
+        ({"num.network.threads": "0"}, "num.network.threads=0: must be at least 1"),
+        ({"socket.request.max.bytes": "0"}, "must be at least 1"),
+    ],
+)
+def test_a_bad_value_is_named_with_its_rule(changes, line):
+    with pytest.raises(SettingError) as refused:
+        read(**changes)
+    assert line in str(refused.value)
+
+
+def test_advertised_names_must_be_listened_on():
+    with pytest.raises(SettingError, match="names CONTROLLER, but listeners has only INTERNAL"):
+        read(listeners="INTERNAL://:1", advertised_listeners="INTERNAL://a:1,CONTROLLER://a:3")

@@ -1,0 +1,139 @@
+"""Tests of broker/settings/sources.py."""
+
+import logging
+
+import pytest
+
+from odradek.broker.settings.server_settings import BY_NAME
+from odradek.broker.settings.sources import BadSettings, load, setting_of
+
+
+def loaded(tmp_path, text="", *, environment=None, overrides=()):
+    file = tmp_path / "server.properties"
+    file.write_text(text)
+    return load(file=file, environment=environment or {}, overrides=overrides)
+
+
+def refusal(tmp_path, *arguments, **keywords):
+    with pytest.raises(BadSettings) as refused:
+        loaded(tmp_path, *arguments, **keywords)
+    message = str(refused.value)
+    assert "\n" not in message
+    return message.replace(f"{tmp_path}/", "")
+
+
+def test_no_file_is_all_defaults():
+    assert load(file=None, environment={}, overrides=()).broker.num_partitions == 1
+
+
+def test_each_source_beats_those_before_it(tmp_path):
+    text = "num.partitions=2\nbroker.rack=file\nbroker.id=1\n"
+    environment = {"ODRADEK_NUM_PARTITIONS": "3", "ODRADEK_BROKER_RACK": "environment"}
+    settings = loaded(
+        tmp_path, text, environment=environment, overrides=["num.partitions = 4", "broker.rack="]
+    )
+    assert (settings.broker.num_partitions, settings.broker.rack, settings.broker.id) == (4, "", 1)
+
+
+# Variables
+
+
+@pytest.mark.parametrize(
+    ("variable", "name"),
+    [
+        ("ODRADEK_LOG_SEGMENT_BYTES", "log.segment.bytes"),
+        ("ODRADEK_ZOOKEEPER_CLIENTCNXNSOCKET", "zookeeper.clientCnxnSocket"),
+        ("ODRADEK_SSL_KEYSTORE_LOCATION", "ssl.keystore.location"),
+        ("ODRADEK_LISTENER_NAME_MY__A___B_MAX_CONNECTIONS", "listener.name.my_a-b.max.connections"),
+        ("ODRADEK_FUZZ_SEED", None),
+        ("LOG_SEGMENT_BYTES", None),
+        ("ODRADEK_", None),
+    ],
+)
+def test_a_variable_names_a_setting_or_is_none_of_ours(variable, name):
+    assert setting_of(variable) == name
+
+
+@pytest.mark.parametrize("name", BY_NAME)
+def test_every_setting_has_a_variable(name):
+    assert setting_of("ODRADEK_" + name.upper().replace(".", "_")) == name
+
+
+def test_other_variables_are_left_alone(tmp_path, caplog):
+    loaded(tmp_path, environment={"ODRADEK_FUZZ_SEED": "7", "PATH": "/bin"})
+    assert caplog.records == []
+
+
+# One line for what is wrong
+
+
+def test_a_bad_value_in_the_file_is_told_with_its_line(tmp_path):
+    assert refusal(tmp_path, "# numbers\nnum.partitions=0\n") == (
+        "server.properties:2: num.partitions=0: must be at least 1"
+    )
+
+
+def test_of_a_name_given_twice_the_line_that_counts_is_told(tmp_path):
+    message = refusal(tmp_path, "num.partitions=1\n\nnum.partitions=many\n")
+    assert message.startswith("server.properties:3: num.partitions=many: must be a whole number")
+
+
+def test_a_bad_value_in_the_environment_is_told_with_its_variable(tmp_path):
+    message = refusal(tmp_path, environment={"ODRADEK_LOG_CLEANUP_POLICY": "shred"})
+    assert message == (
+        "ODRADEK_LOG_CLEANUP_POLICY: log.cleanup.policy=shred: must be one of compact, delete"
+    )
+
+
+def test_a_bad_value_on_the_command_line_is_told_as_such(tmp_path):
+    message = refusal(tmp_path, overrides=["broker.id=-7"])
+    assert message.startswith("--override: broker.id=-7: must be between -1 and")
+
+
+def test_an_override_must_have_a_name_and_a_value(tmp_path):
+    assert refusal(tmp_path, overrides=["broker.id"]) == "--override broker.id: must be name=value"
+    assert refusal(tmp_path, overrides=["=3"]) == "--override =3: must be name=value"
+
+
+def test_a_value_that_follows_from_another_is_told_with_the_file(tmp_path):
+    message = refusal(tmp_path, "log.retention.hours=0\n")
+    assert message.startswith("server.properties: log.retention.ms=0: must be at least 1")
+
+
+def test_a_bad_default_of_nobody_is_told_without_a_place():
+    with pytest.raises(BadSettings, match=r"^broker\.id=-1: must be at least 0"):
+        load(file=None, environment={}, overrides=["broker.id.generation.enable=false"])
+
+
+def test_a_secret_is_not_told(tmp_path):
+    message = refusal(tmp_path, "zookeeper.set.acl=true\nzookeeper.ssl.keystore.password=hush\n")
+    assert "hush" not in message
+
+
+def test_a_file_that_is_not_there_is_told(tmp_path):
+    with pytest.raises(BadSettings, match=r"nowhere.properties: No such file or directory"):
+        load(file=tmp_path / "nowhere.properties", environment={}, overrides=())
+
+
+def test_a_file_that_cannot_be_parsed_is_told_with_its_line(tmp_path):
+    assert refusal(tmp_path, "a=b\nc=\\u12\n").startswith("server.properties:2: \\u must be")
+
+
+# Warnings
+
+
+def test_what_has_no_effect_is_told_in_one_line(tmp_path, caplog):
+    text = "ssl.provider=x\nprocess.roles=broker\nnum.partitons=3\n"
+    with caplog.at_level(logging.WARNING):
+        loaded(tmp_path, text + "listener.name.internal.ssl.keystore.location=y\n")
+    assert [record.message for record in caplog.records] == [
+        "These have no effect here; settings of Kafka: "
+        "listener.name.internal.ssl.keystore.location, process.roles, ssl.provider; "
+        "unknown: num.partitons"
+    ]
+
+
+def test_a_name_given_twice_is_told_with_its_lines(tmp_path, caplog):
+    loaded(tmp_path, "broker.id=1\nbroker.id=2\n")
+    (record,) = caplog.records
+    assert record.message.endswith("broker.id is given on lines 1, 2; the last one counts")

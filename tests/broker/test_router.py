@@ -1,0 +1,180 @@
+"""What every API has in common: from the bytes of a request to the parts of its answer."""
+
+import inspect
+import logging
+
+import pytest
+
+from odradek.broker.call import Disconnect, Peer
+from odradek.broker.router import TRACE, Route, Router
+from odradek.protocol.api.api_versions import ApiVersionsRequest, ApiVersionsResponse
+from odradek.protocol.api.describe_cluster import DescribeClusterRequest, DescribeClusterResponse
+from odradek.protocol.api.heartbeat import HeartbeatRequest, HeartbeatResponse
+from odradek.protocol.api_keys import ApiKey
+from odradek.protocol.codec import decode, decode_prefix, encode_bytes
+from odradek.protocol.error_codes import ErrorCode
+from odradek.protocol.errors import DecodeError, NotCoordinator
+from odradek.protocol.header import ResponseHeader, request_frame, response_header_version
+
+PEER = Peer("here-there-0", "127.0.0.1", "PLAINTEXT")
+REQUEST = HeartbeatRequest(group_id="g", generation_id=1, member_id="m")
+
+
+def frame_of(key, version, request):
+    whole = b"".join(request_frame(key, version, 7, "client", request))
+    return memoryview(bytearray(whole[4:]))
+
+
+def heartbeat(handle, version=4):
+    router = Router({ApiKey.HEARTBEAT: Route(ApiKey.HEARTBEAT, handle)})
+    return router(frame_of(ApiKey.HEARTBEAT, version, REQUEST), PEER)
+
+
+def answer_in(parts, message=HeartbeatResponse, key=ApiKey.HEARTBEAT, version=4):
+    whole = b"".join(parts)
+    assert int.from_bytes(whole[:4], "big") == len(whole) - 4
+    header, position = decode_prefix(
+        ResponseHeader, response_header_version(key, version), whole[4:]
+    )
+    assert header.correlation_id == 7
+    return decode(message, version, whole[4:], position)
+
+
+def test_a_handler_is_told_all_about_the_request():
+    calls = []
+
+    def handle(call):
+        calls.append(call)
+        return HeartbeatResponse(error_code=0)
+
+    assert answer_in(heartbeat(handle)) == HeartbeatResponse(error_code=0)
+    (call,) = calls
+    assert (call.request, call.version, call.key) == (REQUEST, 4, ApiKey.HEARTBEAT)
+    assert (call.correlation_id, call.client_id, call.peer) == (7, "client", PEER)
+
+
+def test_no_answer_is_no_answer():
+    assert heartbeat(lambda call: None) is None
+
+
+async def test_an_answer_may_come_later():
+    async def later():
+        return HeartbeatResponse(error_code=3)
+
+    waiting = heartbeat(lambda call: later())
+    assert inspect.isawaitable(waiting)
+    assert answer_in(await waiting).error_code == 3
+
+
+def refuse(call):
+    raise NotCoordinator("elsewhere")
+
+
+def fail(call):
+    raise ValueError("a mistake")
+
+
+async def refuse_later(call):
+    refuse(call)
+
+
+async def fail_later(call):
+    fail(call)
+
+
+@pytest.mark.parametrize(
+    ("handle", "code"),
+    [
+        (refuse, ErrorCode.NOT_COORDINATOR),
+        (refuse_later, ErrorCode.NOT_COORDINATOR),
+        (fail, ErrorCode.UNKNOWN_SERVER_ERROR),
+        (fail_later, ErrorCode.UNKNOWN_SERVER_ERROR),
+    ],
+)
+async def test_a_refusal_and_a_mistake_of_ours_become_the_answer(handle, code, caplog):
+    parts = heartbeat(handle)
+    if inspect.isawaitable(parts):
+        parts = await parts
+    assert answer_in(parts).error_code == code.code
+    is_mistake = code is ErrorCode.UNKNOWN_SERVER_ERROR
+    assert [bool(record.exc_info) for record in caplog.records] == [True] * is_mistake
+
+
+def test_an_error_message_is_told_where_there_is_room_for_it():
+    router = Router({ApiKey.DESCRIBE_CLUSTER: Route(ApiKey.DESCRIBE_CLUSTER, refuse)})
+    request = DescribeClusterRequest(include_cluster_authorized_operations=False)
+    parts = router(frame_of(ApiKey.DESCRIBE_CLUSTER, 0, request), PEER)
+    answer = answer_in(parts, DescribeClusterResponse, ApiKey.DESCRIBE_CLUSTER, 0)
+    assert (answer.error_code, answer.error_message) == (16, "elsewhere")
+
+
+async def test_a_handler_may_close_the_connection():
+    def disconnect(call):
+        raise Disconnect("enough")
+
+    async def disconnect_later(call):
+        raise Disconnect("enough")
+
+    with pytest.raises(Disconnect):
+        heartbeat(disconnect)
+    with pytest.raises(Disconnect):
+        await heartbeat(disconnect_later)
+
+
+class TestWhatIsNotServed:
+    def test_closes_the_connection(self):
+        with pytest.raises(Disconnect, match="HEARTBEAT is not served"):
+            Router({})(frame_of(ApiKey.HEARTBEAT, 0, REQUEST), PEER)
+
+    def test_in_a_version_closes_it_too(self):
+        frame = frame_of(ApiKey.HEARTBEAT, 4, REQUEST)
+        frame[2:4] = (99).to_bytes(2, "big")
+        router = Router({ApiKey.HEARTBEAT: Route(ApiKey.HEARTBEAT, refuse)})
+        with pytest.raises(Disconnect, match="HEARTBEAT v99 is not served"):
+            router(frame, PEER)
+
+    def test_but_api_versions_is_answered_so_that_the_client_can_ask_again(self):
+        request = ApiVersionsRequest(client_software_name="a", client_software_version="1")
+        frame = frame_of(ApiKey.API_VERSIONS, 3, request)
+        frame[2:4] = (99).to_bytes(2, "big")
+        router = Router({ApiKey.API_VERSIONS: Route(ApiKey.API_VERSIONS, refuse)})
+        answer = answer_in(router(frame, PEER), ApiVersionsResponse, ApiKey.API_VERSIONS, 0)
+        assert answer.error_code == ErrorCode.UNSUPPORTED_VERSION.code
+        assert [(each.api_key, each.min_version) for each in answer.api_keys] == [(18, 0)]
+
+    @pytest.mark.parametrize("frame", [b"", b"\0", b"\x7f\xff\0\0\0\0\0\0"])
+    def test_and_what_is_no_request(self, frame):
+        with pytest.raises(DecodeError):
+            Router({})(memoryview(bytearray(frame)), PEER)
+
+    def test_and_a_body_that_is_none(self):
+        frame = frame_of(ApiKey.HEARTBEAT, 4, REQUEST)
+        router = Router({ApiKey.HEARTBEAT: Route(ApiKey.HEARTBEAT, refuse)})
+        with pytest.raises(DecodeError):
+            router(frame[:-2], PEER)
+
+
+def test_bytes_beyond_the_request_are_left_alone_as_in_kafka():
+    whole = bytes(frame_of(ApiKey.HEARTBEAT, 4, REQUEST)) + b"\1\0\0"
+    router = Router({ApiKey.HEARTBEAT: Route(ApiKey.HEARTBEAT, refuse)})
+    assert answer_in(router(memoryview(bytearray(whole)), PEER)).error_code == 16
+
+
+def test_every_request_is_logged_for_whoever_asks_for_it(caplog):
+    caplog.set_level(TRACE, "odradek.request")
+    heartbeat(lambda call: HeartbeatResponse(error_code=0))
+    (record,) = caplog.records
+    text = record.getMessage()
+    for part in ("HEARTBEAT v4", "here-there-0", "client", "group_id='g'", "error_code=0"):
+        assert part in text
+
+
+def test_and_for_nobody_else(caplog):
+    caplog.set_level(logging.DEBUG)
+    heartbeat(lambda call: HeartbeatResponse(error_code=0))
+    assert not caplog.records
+
+
+def test_encoding_needs_no_more_than_the_protocol():
+    parts = heartbeat(lambda call: HeartbeatResponse(error_code=0))
+    assert b"".join(parts)[9:] == encode_bytes(HeartbeatResponse(error_code=0), 4)

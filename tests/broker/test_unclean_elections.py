@@ -1,0 +1,14 @@
+"""When the controller is told that a topic allows unclean elections."""
+
+from odradek.broker.unclean_elections import UncleanElections
+from odradek.storage.settings import TopicSettings
+
+
+def test_only_a_topic_that_allows_them_itself_is_told():
+    allowed = []
+    elections = UncleanElections(allowed.append)
+    elections.configure("unclean", TopicSettings(unclean_leader_election_enable=True))
+    elections.configure("clean", TopicSettings())
+    elections.configure("gone", None)
+    elections.configure_defaults(TopicSettings(unclean_leader_election_enable=True))
+    assert allowed == ["unclean"]

@@ -177,7 +177,12 @@ class Server:
 
     def _bind(self, network: NetworkSettings) -> None:
         self._undo.push_async_callback(self._background.stop)
-        self._sockets = SocketServer(network, self._answer, start=self._background.start)
+        self._sockets = SocketServer(
+            network,
+            self._answer,
+            start=self._background.start,
+            new_loop=type(asyncio.get_running_loop()),
+        )
         self._sockets.open()
         self._undo.push_async_callback(self._stop_sockets)
 

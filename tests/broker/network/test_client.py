@@ -1,0 +1,115 @@
+"""Requests to another broker."""
+
+import asyncio
+
+import pytest
+
+from odradek.broker.network.client import BrokerClient
+from odradek.protocol.api.heartbeat import HeartbeatRequest, HeartbeatResponse
+from odradek.protocol.api_keys import ApiKey
+from odradek.protocol.errors import DecodeError
+from odradek.protocol.header import decode_request_header, response_frame
+from tests.support.loops import at_end
+
+REQUEST = HeartbeatRequest(group_id="g", generation_id=1, member_id="m")
+
+
+class Broker:
+    """Answers as it is told to; ``seen`` are the correlation ids of what it was asked."""
+
+    def __init__(self, *answers):
+        self._answers = list(answers)
+        self.seen = []
+        self.connections = 0
+        self._tasks = set()
+
+    async def start(self):
+        self._server = await asyncio.start_server(self._serve, "127.0.0.1", 0)
+        host, port = self._server.sockets[0].getsockname()
+        client = BrokerClient(host, port, client_id="1", timeout_s=30)
+
+        async def close():
+            client.close()
+
+        at_end(self._close)
+        at_end(close)
+        return client
+
+    async def _close(self):
+        self._server.close()
+        await self._server.wait_closed()
+        if self._tasks:
+            await asyncio.wait(self._tasks)
+
+    async def _serve(self, reader, writer):
+        self.connections += 1
+        self._tasks.add(asyncio.current_task())
+        try:
+            while True:
+                size = int.from_bytes(await reader.readexactly(4), "big")
+                header, _ = decode_request_header(await reader.readexactly(size))
+                self.seen.append(header.correlation_id)
+                answer = self._answers.pop(0) if self._answers else right
+                content = answer(header.correlation_id)
+                if content is None:
+                    break
+                writer.write(content)
+        except (asyncio.IncompleteReadError, ConnectionResetError):
+            pass
+        finally:
+            writer.close()
+
+
+def right(correlation_id):
+    response = HeartbeatResponse(error_code=0)
+    return b"".join(response_frame(ApiKey.HEARTBEAT, 4, correlation_id, response))
+
+
+def to_another(correlation_id):
+    return right(correlation_id + 1)
+
+
+def nothing(correlation_id):
+    return None
+
+
+def cut_short(correlation_id):
+    whole = right(correlation_id)
+    return (len(whole) - 6).to_bytes(4, "big") + whole[4:-2]
+
+
+async def test_requests_go_one_after_the_other_over_one_connection():
+    broker = Broker()
+    client = await broker.start()
+    answers = await asyncio.gather(*(client.send(REQUEST, version=4) for _ in range(5)))
+    assert answers == [HeartbeatResponse(error_code=0)] * 5
+    assert broker.seen == list(range(5))
+    assert broker.connections == 1
+
+
+@pytest.mark.parametrize(
+    ("answer", "failure"),
+    [(to_another, DecodeError), (cut_short, DecodeError), (nothing, ConnectionResetError)],
+)
+async def test_after_a_failure_the_connection_is_made_anew(answer, failure):
+    broker = Broker(answer)
+    client = await broker.start()
+    with pytest.raises(failure):
+        await client.send(REQUEST, version=4)
+    assert await client.send(REQUEST, version=4) == HeartbeatResponse(error_code=0)
+    assert broker.connections == 2
+
+
+async def test_a_broker_that_is_not_there_is_an_os_error():
+    broker = Broker()
+    client = await broker.start()
+    await broker._close()
+    with pytest.raises(ConnectionRefusedError):
+        await client.send(REQUEST, version=4)
+
+
+async def test_a_client_that_was_closed_sends_nothing_more():
+    client = await Broker().start()
+    client.close()
+    with pytest.raises(ConnectionAbortedError):
+        await client.send(REQUEST, version=4)

@@ -23,6 +23,7 @@ How it is put together and runs:
     store.py           where the cluster's metadata is kept
     broker_state.py    where it is in its life
     failures.py        why it could not start
+    held_back.py       who has to wait until it has
     background.py      tasks, and jobs that come round again
     disk.py            threads for what sleeps in the kernel
     worker.py          the process for what computes

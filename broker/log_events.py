@@ -26,7 +26,9 @@ class LogEvents:
         log.warning("%s", what)
 
     def recovering(self, directory: LogDirectory, *, done: int, total: int) -> None:
-        log.info("%s was not closed: %d of %d logs are recovered", directory.path, done, total)
+        # A tenth at a time: there may be thousands.
+        if done * 10 // total > (done - 1) * 10 // total:
+            log.info("%s was not closed: %d of %d logs are recovered", directory.path, done, total)
 
     def directory_failed(self, directory: LogDirectory, *, is_last: bool) -> None:
         log.error("%s", directory.failure)

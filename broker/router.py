@@ -18,7 +18,6 @@ from __future__ import annotations
 import logging
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
-from inspect import isawaitable
 from time import perf_counter
 from typing import Any
 
@@ -26,11 +25,18 @@ from odradek.broker.call import Call, Disconnect, Peer
 from odradek.broker.handlers.refusals import words
 from odradek.protocol.api.api_versions import ApiVersionsResponse
 from odradek.protocol.api_keys import ApiKey
-from odradek.protocol.codec import Part, decode_prefix
+from odradek.protocol.codec import Part
+from odradek.protocol.compiler import Decoder, prefix_decoder
 from odradek.protocol.error_codes import ErrorCode
 from odradek.protocol.errors import KafkaError, code_of
 from odradek.protocol.field import Versions
-from odradek.protocol.header import decode_request_header, response_frame
+from odradek.protocol.header import (
+    RequestHeader,
+    decode_request_header,
+    key_and_version,
+    request_header_version,
+    response_frame,
+)
 from odradek.protocol.registry import api
 from odradek.protocol.schema import Message, absent_value
 
@@ -70,26 +76,41 @@ class Route:
         object.__setattr__(self, "request", api(self.key).request)
 
 
+@dataclass(slots=True)
+class _Served:
+    """What is the same for all requests of one API in one version; treat as immutable."""
+
+    route: Route
+    key: ApiKey
+    version: int
+    decode_header: Decoder
+    decode_request: Decoder
+
+
 class Router:
     """Answers whole requests."""
 
     def __init__(self, routes: Mapping[ApiKey, Route]) -> None:
         self._routes = routes
+        #: By the numbers of key and version, as they are asked for.
+        self._served: dict[tuple[int, int], _Served] = {}
 
     def __call__(self, frame: memoryview, peer: Peer) -> Parts | Awaitable[Parts | None] | None:
-        header, position = decode_request_header(frame)
-        key, version = ApiKey(header.request_api_key), header.request_api_version
-        route = self._routes.get(key)
-        if route is None:
-            raise Disconnect(f"{key.name} is not served")
-        if version not in route.versions:
-            return self._unsupported(route, version, header.correlation_id)
+        served = self._served.get(key_and_version(frame))
+        if served is None:
+            header, _ = decode_request_header(frame)
+            key, version = ApiKey(header.request_api_key), header.request_api_version
+            served = self._serve(key, version)
+            if served is None:
+                return self._unsupported(key, version, header.correlation_id)
+        header, position = served.decode_header(frame)
         # Kafka does not look beyond, and so does not mind that librdkafka's Metadata is too long.
-        request, _ = decode_prefix(route.request, version, frame, position)
+        request, _ = served.decode_request(frame, position)
+        route = served.route
         call = Call(
             request,
-            version,
-            key,
+            served.version,
+            served.key,
             header.correlation_id,
             header.client_id,
             peer,
@@ -104,9 +125,26 @@ class Router:
         except Exception:
             log.exception(_FAILED, call.key.name, call.version, call.peer.connection_id)
             answer = route.refuse(call, KafkaError())
-        if isawaitable(answer):
-            return self._later(route, call, answer, begun)
-        return self._parts(call, answer, begun)
+        if answer is None or isinstance(answer, Message):
+            return self._parts(call, answer, begun)
+        return self._later(route, call, answer, begun)
+
+    def _serve(self, key: ApiKey, version: int) -> _Served | None:
+        """None if the API is served, but not in this version."""
+        route = self._routes.get(key)
+        if route is None:
+            raise Disconnect(f"{key.name} is not served")
+        if version not in route.versions:
+            return None
+        served = _Served(
+            route,
+            key,
+            version,
+            prefix_decoder(RequestHeader, request_header_version(key, version)),
+            prefix_decoder(route.request, version),
+        )
+        self._served[key, version] = served
+        return served
 
     async def _later(
         self, route: Route, call: Call[Any], waiting: Awaitable[Message | None], begun: float
@@ -129,17 +167,16 @@ class Router:
             return None
         return response_frame(call.key, call.version, call.correlation_id, answer)
 
-    def _unsupported(self, route: Route, version: int, correlation_id: int) -> Parts:
+    def _unsupported(self, key: ApiKey, version: int, correlation_id: int) -> Parts:
         """A client that is newer than this broker asks again, once it knows what is served."""
-        if route.key is not ApiKey.API_VERSIONS:
-            raise Disconnect(f"{route.key.name} v{version} is not served")
+        if key is not ApiKey.API_VERSIONS:
+            raise Disconnect(f"{key.name} v{version} is not served")
+        versions = self._routes[key].versions
         own = ApiVersionsResponse.ApiVersion(
-            api_key=int(ApiKey.API_VERSIONS),
-            min_version=route.versions.low,
-            max_version=route.versions.high,
+            api_key=int(key), min_version=versions.low, max_version=versions.high
         )
         answer = ApiVersionsResponse(error_code=ErrorCode.UNSUPPORTED_VERSION.code, api_keys=[own])
-        return response_frame(ApiKey.API_VERSIONS, 0, correlation_id, answer)
+        return response_frame(key, 0, correlation_id, answer)
 
 
 def _trace(call: Call[Any], answer: Message | None, seconds: float) -> None:

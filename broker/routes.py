@@ -168,6 +168,7 @@ def _control(broker: Services) -> list[Route]:
         Route(
             ApiKey.LEADER_AND_ISR,
             partial(leader_and_isr.handle, replicas, fence, broker.topic_configs),
+            leader_and_isr.refused,
         ),
         Route(ApiKey.STOP_REPLICA, partial(stop_replica.handle, replicas, fence)),
         Route(

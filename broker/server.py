@@ -21,13 +21,14 @@ from odradek.broker import clock
 from odradek.broker.assembly import Assembly, Ground
 from odradek.broker.background import Background
 from odradek.broker.broker_state import BrokerState
-from odradek.broker.call import Answer, Peer
-from odradek.broker.disk import Disk
+from odradek.broker.call import Answer, Answerer, Peer
+from odradek.broker.disk import Disk, side_by_side
+from odradek.broker.held_back import HeldBack
 from odradek.broker.identity import broker_id_of, cluster_id_of
 from odradek.broker.log_events import LogEvents
 from odradek.broker.network.endpoint import Endpoint
 from odradek.broker.network.socket_server import SocketServer
-from odradek.broker.recovery_workers import RecoveryWorkers
+from odradek.broker.recovery_workers import GivenUp, RecoveryWorkers
 from odradek.broker.router import Router
 from odradek.broker.routes import routes
 from odradek.broker.schedules import start_schedules
@@ -55,6 +56,8 @@ log = logging.getLogger(__name__)
 DRAIN_S = 5.0
 #: How long the controller may take to tell this broker of the cluster, before clients are let in.
 FIRST_PICTURE_S = 30.0
+#: How long it may then take to elect itself, where there is nobody else.
+OWN_LEADERS_S = 5.0
 
 
 class NoLogDirectory(Exception):
@@ -127,7 +130,8 @@ class Server:
             )
         )
         self._parts = parts
-        self._router = Router(routes(parts.services))
+        held_back = HeldBack(Router(routes(parts.services)))
+        self._answerer: Answerer = held_back
         self._events.on_failure = self._directory_failed
         self._undo.push_async_callback(parts.controller.close)
         self._broker_epoch = await parts.controller.start()
@@ -137,7 +141,20 @@ class Server:
         self._undo.push_async_callback(self._stop_sockets)  # before the controller is closed
         self._sockets.accept()
         await parts.cluster.wait_for_picture(timeout_s=FIRST_PICTURE_S)
+        if self._written.is_alone:
+            await self._wait_for_leaders(logs)
+        self._answerer = held_back.let_go()
         log.info("Broker %d of cluster %s is running", broker_id, cluster_id)
+
+    async def _wait_for_leaders(self, logs: LogManager) -> None:
+        """The first picture has no partitions yet, and clients that come at once want them."""
+        hosted: dict[str, set[int]] = {}
+        for partition in logs.logs.current:
+            hosted.setdefault(partition.topic, set()).add(partition.partition)
+        cluster = self._parts.cluster
+        missing = await cluster.wait_for_leaders(hosted, timeout_s=OWN_LEADERS_S)
+        if missing:
+            log.warning("Nobody leads all of %s", ", ".join(sorted(missing)))
 
     def _open_directories(self) -> LogDirectories:
         names = map(Path, self._written.log.directories)
@@ -163,17 +180,32 @@ class Server:
         topics = TopicTable(settings.topic_defaults, ProducerLimits(settings), settings.topics)
         logs = LogManager(directories, topics)
         count = settings.current.log.recovery_threads_per_dir * len(directories.all)
+        workers = RecoveryWorkers(count)
         # On a thread, though it computes: nobody is served yet, and signals have to be heard.
-        load = partial(logs.load, now_ms=clock.now_ms(), run_all=RecoveryWorkers(count))
+        loading = self._disk.run(partial(logs.load, now_ms=clock.now_ms(), run_all=workers))
+        try:
+            await asyncio.shield(loading)
+        except asyncio.CancelledError:
+            workers.give_up()
+            with suppress(GivenUp):
+                await loading
+            logs.abandon()
+            raise
+        # Only now: what was not loaded must not be marked as closed cleanly.
         self._undo.push_async_callback(self._close_logs, logs)
-        await self._disk.run(load)
         settings.listen_to_topics(logs)
         self.state = BrokerState.STARTING
         return logs
 
     async def _close_logs(self, logs: LogManager) -> None:
-        close = partial(logs.close, now_ms=clock.now_ms(), broker_epoch=self._broker_epoch)
-        await self._disk.run(close)
+        await self._disk.run(
+            partial(
+                logs.close,
+                now_ms=clock.now_ms(),
+                run_all=side_by_side,
+                broker_epoch=self._broker_epoch,
+            )
+        )
 
     def _bind(self, network: NetworkSettings) -> None:
         self._undo.push_async_callback(self._background.stop)
@@ -190,7 +222,7 @@ class Server:
         await self._sockets.stop(timeout_s=DRAIN_S)
 
     def _answer(self, frame: memoryview, peer: Peer) -> Answer:
-        return self._router(frame, peer)
+        return self._answerer(frame, peer)
 
     async def _follow_configs(self, store: MetadataStore, settings: DynamicSettings) -> None:
         settings.listen(NetworkSettings, self._sockets.apply)

@@ -41,7 +41,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--timeout",
         metavar="SECONDS",
-        type=float,
+        type=_seconds,
         default=TIMEOUT_S,
         help="how long the cluster may take (%(default)s)",
     )
@@ -53,6 +53,16 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         default=[],
         help="a setting of librdkafka, such as security.protocol=SSL; repeatable",
     )
+
+
+def _seconds(written: str) -> float:
+    try:
+        seconds = float(written)
+    except ValueError:
+        seconds = 0
+    if not 0.001 <= seconds <= 3600:
+        raise argparse.ArgumentTypeError(f"{written!r} is not a number of seconds, up to an hour")
+    return seconds
 
 
 def client_command(run: Run) -> Run:
@@ -70,6 +80,9 @@ def client_command(run: Run) -> Run:
             return run(arguments)
         except KafkaException as refused:
             raise CommandFailed(reason(refused.args[0])) from refused
+        except (ValueError, OverflowError) as refused:
+            # What the library does not even send: a number out of range, a name that is empty.
+            raise CommandFailed(str(refused)) from refused
 
     return run_as_client
 

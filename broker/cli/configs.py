@@ -140,6 +140,8 @@ def _alter(
 def _resource(kind: str, name: str) -> ConfigResource:
     from confluent_kafka.admin import ConfigResource, ResourceType
 
+    if not name or (kind == BROKER and not name.isdecimal()):
+        raise CommandFailed(f"{name!r} is not the name of a topic, nor the id of a broker")
     return ConfigResource(ResourceType[kind.upper()], name)
 
 

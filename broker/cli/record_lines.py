@@ -123,7 +123,7 @@ def _bytes(value: object) -> bytes | None:
             except binascii.Error as wrong:
                 raise ValueError(f"base64: {wrong}") from wrong
         case _:
-            # An object of the user's own, say: it is written as JSON, for whom could it hurt?
+            # A value that is JSON itself need not be quoted a second time.
             return json.dumps(value).encode()
 
 

@@ -132,7 +132,7 @@ def create(arguments: argparse.Namespace) -> int:
             replication_factor=arguments.replication_factor,
             config=by_name(arguments.config),
         )
-        for name in arguments.names
+        for name in dict.fromkeys(arguments.names)
     ]
     admin = cluster.admin(arguments)
     futures = admin.create_topics(topics, **cluster.deadlines(arguments))
@@ -191,7 +191,8 @@ def alter(arguments: argparse.Namespace) -> int:
 
 def delete(arguments: argparse.Namespace) -> int:
     admin = cluster.admin(arguments)
-    futures = admin.delete_topics(arguments.names, **cluster.deadlines(arguments))
+    names = list(dict.fromkeys(arguments.names))
+    futures = admin.delete_topics(names, **cluster.deadlines(arguments))
     forgiven = frozenset({"UNKNOWN_TOPIC_OR_PART"} if arguments.if_exists else ())
     return cluster.settle(futures, done="deleted", forgiven=forgiven)
 
@@ -200,11 +201,11 @@ def _described(admin: AdminClient, names: list[str], timeout_s: float) -> list[T
     """All topics if none is named."""
     from confluent_kafka import TopicCollection
 
-    names = names or sorted(admin.list_topics(timeout=timeout_s).topics)
+    names = sorted(set(names or admin.list_topics(timeout=timeout_s).topics))
     if not names:
         return []
     futures = admin.describe_topics(TopicCollection(names), request_timeout=timeout_s)
-    return [cluster.outcome(name, futures[name]) for name in sorted(set(names))]
+    return [cluster.outcome(name, futures[name]) for name in names]
 
 
 def _replication(topic: TopicDescription) -> int:

@@ -8,9 +8,9 @@ Converting reads and rewrites every record, here on the loop: between two batche
 turn once a slice of time is used up.  (One batch is never divided: a large one would have to go to
 the worker process, whose boundary would be ``_converted``.)
 
-What is converted may come to nothing, since markers have no old form, or since there is not one
-whole batch below a hard limit.  Then the beginning of a message is sent that never ends, as Kafka
-does, for clients to see that something was there.
+What is converted may come to nothing, since markers have no old form.  Then the beginning of a
+message is sent that never ends, as Kafka does, for clients to see that something was there.  Where
+there is not one whole batch below a hard limit, nothing is sent.
 
 Owner: the event loop.
 """
@@ -30,6 +30,7 @@ from odradek.protocol.errors import (
     code_of,
 )
 from odradek.protocol.file_region import FileRegion
+from odradek.protocol.records.batch import whole_batch_bytes
 from odradek.protocol.records.conversion import down_converted
 from odradek.storage import files
 
@@ -89,7 +90,7 @@ async def _converted(region: FileRegion, magic: int, first_offset: int) -> bytes
         # The client asks for the rest next, and is told then.
         if not pieces:
             raise
-    return b"".join(pieces) or _UNENDING
+    return b"".join(pieces) or (_UNENDING if whole_batch_bytes(source, 0) else b"")
 
 
 def _refused(wanted: Wanted, failure: KafkaError) -> Line:

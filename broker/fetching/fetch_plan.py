@@ -111,6 +111,7 @@ class FetchPlan:
                 left_bytes = max(0, left_bytes - len(line.records))
             elif line.error_code or line.diverging_epoch.epoch >= 0:
                 has_news = True
+                left_bytes = max(0, left_bytes)  # a limit below none spoils the first only
         if self._is_first_pass and self._unknown:
             self._set_unknown_aside()
         self._is_first_pass = False

@@ -171,7 +171,8 @@ class PartitionReading:
             partition.check_epoch(known_epoch)
             return partition.leader
         role = partition.leading(known_epoch)
-        if terms.is_follower and terms.replica_id not in role.replicas:
+        is_other = terms.replica_id != partition.leader_id
+        if terms.is_follower and not (is_other and terms.replica_id in role.replicas):
             # It may know of its assignment before we do: it should ask again.
             failure = NotLeader if known_epoch == NO_LEADER_EPOCH else UnknownLeaderEpoch
             raise failure(f"{terms.replica_id} has no replica of {partition.topic_partition}")

@@ -22,7 +22,7 @@ from odradek.broker.replicas.partition import NO_LEADER_EPOCH
 from odradek.protocol.api.fetch import FetchRequest, FetchResponse
 from odradek.protocol.errors import FencedLeaderEpoch, KafkaError, NotLeader, code_of
 
-READ_COMMITTED = 1
+READ_UNCOMMITTED, READ_COMMITTED = 0, 1
 NOBODY = -1
 _FIRST_VERSION_OF_READING_FROM_FOLLOWERS = 11
 _FIRST_VERSION_OF_TOPIC_IDS = 13
@@ -56,6 +56,8 @@ def handle(
     call: Call[FetchRequest],
 ) -> FetchResponse | Awaitable[FetchResponse]:
     request = call.request
+    if request.isolation_level not in (READ_UNCOMMITTED, READ_COMMITTED):
+        raise KafkaError(f"there is no isolation level {request.isolation_level}")
     try:
         fetch = sessions.open(request, call.version)
     except KafkaError as failure:
@@ -186,6 +188,7 @@ def refused(call: Call[FetchRequest], failure: KafkaError) -> FetchResponse:
                         partition_index=asked.partition,
                         error_code=code,
                         high_watermark=-1,
+                        aborted_transactions=[],
                         records=None,
                     )
                     for asked in topic.partitions

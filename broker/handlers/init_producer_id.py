@@ -12,6 +12,8 @@ from odradek.broker.call import Call
 from odradek.protocol.api.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 from odradek.protocol.errors import CoordinatorNotAvailable, InvalidRequest, KafkaError, code_of
 
+NOTHING = -1
+
 
 class ProducerIds(Protocol):
     """Where ids come from."""
@@ -26,6 +28,8 @@ def handle(
 ) -> InitProducerIdResponse | Awaitable[InitProducerIdResponse]:
     if call.request.transactional_id == "":
         raise InvalidRequest("an empty transactional id")
+    if (call.request.producer_id == NOTHING) != (call.request.producer_epoch == NOTHING):
+        raise InvalidRequest("a producer id without its epoch, or the other way round")
     if call.request.transactional_id is not None:
         raise CoordinatorNotAvailable("there is no transaction coordinator")
     producer_id = ids.next_nowait()

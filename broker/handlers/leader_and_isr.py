@@ -6,7 +6,7 @@ partition obeys or is refused alone.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Collection, Iterator
+from collections.abc import Awaitable, Collection, Iterable, Iterator
 from typing import Protocol
 
 from odradek.broker.call import Call
@@ -70,15 +70,27 @@ async def _obey_later(
 
 
 def _obey(replicas: Replicas, call: Call[LeaderAndIsrRequest]) -> LeaderAndIsrResponse:
-    response = LeaderAndIsrResponse(error_code=0)
+    outcomes = [
+        (
+            *(topic, topic_id, state),
+            _outcome(replicas, TopicPartition(topic, state.partition_index), topic_id, state),
+        )
+        for topic, topic_id, state in _states(call.request)
+    ]
+    return _response(call, 0, outcomes)
+
+
+def _response(
+    call: Call[LeaderAndIsrRequest],
+    code: int,
+    outcomes: Iterable[tuple[str, Uuid, LeaderAndIsrPartitionState, int]],
+) -> LeaderAndIsrResponse:
+    """An outcome ends with its error code."""
+    response = LeaderAndIsrResponse(error_code=code)
     by_id: dict[Uuid, list[LeaderAndIsrPartitionError]] = {}
-    for topic, topic_id, state in _states(call.request):
+    for topic, topic_id, state, error_code in outcomes:
         line = LeaderAndIsrPartitionError(
-            topic_name=topic,
-            partition_index=state.partition_index,
-            error_code=_outcome(
-                replicas, TopicPartition(topic, state.partition_index), topic_id, state
-            ),
+            topic_name=topic, partition_index=state.partition_index, error_code=error_code
         )
         if call.version < _FIRST_VERSION_BY_TOPIC_ID:
             response.partition_errors.append(line)
@@ -89,6 +101,12 @@ def _obey(replicas: Replicas, call: Call[LeaderAndIsrRequest]) -> LeaderAndIsrRe
         for topic_id, lines in by_id.items()
     ]
     return response
+
+
+def refused(call: Call[LeaderAndIsrRequest], failure: KafkaError) -> LeaderAndIsrResponse:
+    """All of it, for one reason."""
+    code = code_of(failure)
+    return _response(call, code, ((*each, code) for each in _states(call.request)))
 
 
 def _states(

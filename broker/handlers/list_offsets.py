@@ -34,7 +34,7 @@ from odradek.protocol.errors import (
 )
 from odradek.storage.log_lookup import EARLIEST, LATEST
 
-READ_COMMITTED = 1
+READ_UNCOMMITTED, READ_COMMITTED = 0, 1
 CONSUMER, DEBUGGING_CONSUMER = -1, -2
 _FIRST_VERSIONS = {
     LATEST: 0,
@@ -59,6 +59,8 @@ class Replicas(Protocol):
 def handle(
     replicas: Replicas, now_ms: Callable[[], int], call: Call[ListOffsetsRequest]
 ) -> ListOffsetsResponse:
+    if call.request.isolation_level not in (READ_UNCOMMITTED, READ_COMMITTED):
+        raise KafkaError(f"there is no isolation level {call.request.isolation_level}")
     listing = Listing(replicas, now_ms, call)
     return ListOffsetsResponse(
         topics=[

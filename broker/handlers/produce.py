@@ -11,21 +11,30 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
+from struct import Struct
 from typing import Protocol
 
 from odradek.broker.call import Call, Disconnect
+from odradek.broker.handlers.refusals import words
 from odradek.broker.metadata.internal_topics import INTERNAL_TOPICS
 from odradek.broker.replicas.partition import ALL_IN_SYNC, Partition
 from odradek.protocol.api.produce import ProduceRequest, ProduceResponse
 from odradek.protocol.errors import (
+    CorruptMessage,
     InvalidRecord,
     InvalidRequiredAcks,
     InvalidTopic,
     KafkaError,
+    KafkaStorageError,
+    MessageTooLarge,
+    NotLeader,
+    RecordListTooLarge,
+    TransactionalIdAuthorizationFailed,
     UnknownTopicId,
     UnknownTopicOrPartition,
     code_of,
 )
+from odradek.protocol.records.batch import LOG_OVERHEAD_BYTES, MAGIC, TRANSACTIONAL_FLAG
 from odradek.protocol.types import Uuid
 from odradek.storage.admission.batch_validation import check_request
 from odradek.storage.admission.errors import InvalidRecords, InvalidTimestamps
@@ -37,6 +46,20 @@ ACKS = frozenset({NO_ANSWER, LEADER_ONLY, ALL_IN_SYNC})
 ADMIN_CLIENT_ID = "__admin_client"
 NO_OFFSET = -1
 _FIRST_VERSION_OF_TOPIC_IDS = 13
+#: Size, magic and attributes of a batch, from the position of its size on.
+_FIRST_BATCH = Struct(">i4xb4xh")
+_SIZE_POSITION = 8
+_LONG_ENOUGH = _SIZE_POSITION + _FIRST_BATCH.size
+_SMALLEST_BYTES = 14
+#: What is told without the start of the log.
+_WITHOUT_START = (
+    UnknownTopicOrPartition,
+    NotLeader,
+    MessageTooLarge,
+    RecordListTooLarge,
+    CorruptMessage,
+    KafkaStorageError,
+)
 
 Topic = ProduceRequest.Topic
 Line = ProduceResponse.Topic.Partition
@@ -65,11 +88,6 @@ class Outcome:
     written: Written | None = None
     failure: KafkaError | None = None
 
-    def is_final(self, acks: int) -> bool:
-        if self.partition is None or self.written is None:
-            return True
-        return self.partition.is_acknowledged(self.written, acks=acks)
-
 
 def handle(
     replicas: Replicas,
@@ -79,6 +97,7 @@ def handle(
 ) -> ProduceResponse | Awaitable[ProduceResponse] | None:
     request = call.request
     acks = request.acks
+    _check_first_batches(request)
     appending = Appending(replicas, cluster, call, now_ms())
     outcomes = [
         [appending.append(topic, entry) for entry in topic.partition_data]
@@ -87,15 +106,40 @@ def handle(
     if acks == NO_ANSWER:
         _check_all_well(request, outcomes)
         return None
-    if all(outcome.is_final(acks) for outcomes_of in outcomes for outcome in outcomes_of):
+    if appending.is_final:
         return _response(request, outcomes)
     return _answer_later(request, outcomes)
+
+
+def _check_first_batches(request: ProduceRequest) -> None:
+    """One that is no batch, or of a transaction that nobody named, spoils the whole request."""
+    is_named = request.transactional_id is not None
+    for topic in request.topic_data:
+        for entry in topic.partition_data:
+            records = entry.records
+            if not isinstance(records, memoryview) or len(records) < _LONG_ENOUGH:
+                continue
+            size, magic, attributes = _FIRST_BATCH.unpack_from(records, _SIZE_POSITION)
+            if size < _SMALLEST_BYTES or not 0 <= magic <= MAGIC:
+                raise CorruptMessage(f"a batch of {size} bytes and magic {magic}")
+            if is_named or magic != MAGIC or not attributes & TRANSACTIONAL_FLAG:
+                continue
+            if LOG_OVERHEAD_BYTES + size <= len(records):
+                raise TransactionalIdAuthorizationFailed()
 
 
 class Appending:
     """The appends of one request."""
 
-    __slots__ = ("_acks", "_cluster", "_is_admin", "_now_ms", "_replicas", "_version")
+    __slots__ = (
+        "_acks",
+        "_cluster",
+        "_is_admin",
+        "_now_ms",
+        "_replicas",
+        "_version",
+        "is_final",
+    )
 
     def __init__(
         self, replicas: Replicas, cluster: Cluster, call: Call[ProduceRequest], now_ms: int
@@ -106,15 +150,23 @@ class Appending:
         self._version = call.version
         self._is_admin = call.client_id == ADMIN_CLIENT_ID
         self._now_ms = now_ms
+        #: Whether nothing has to be waited for.
+        self.is_final = True
 
     def append(self, topic: Topic, entry: Topic.Partition) -> Outcome:
         try:
             partition = self._replicas.partition(self._name_of(topic, entry.index), entry.index)
-            written = self._appended(partition, entry)
+            records = self._checked(partition, entry)
         except KafkaError as failure:
             return Outcome(entry.index, failure=failure)
         finally:
             entry.records = None  # only offsets are kept while the answer waits
+        try:
+            written = partition.append(records, acks=self._acks, now_ms=self._now_ms)
+        except KafkaError as failure:
+            return Outcome(entry.index, partition, failure=failure)
+        if not partition.is_acknowledged(written, acks=self._acks):
+            self.is_final = False
         return Outcome(entry.index, partition, written)
 
     def _name_of(self, topic: Topic, index: int) -> str:
@@ -128,7 +180,7 @@ class Appending:
             raise UnknownTopicOrPartition(f"there is no {name}-{index}")
         return name
 
-    def _appended(self, partition: Partition, entry: Topic.Partition) -> Written:
+    def _checked(self, partition: Partition, entry: Topic.Partition) -> memoryview:
         records = entry.records
         if not isinstance(records, memoryview):
             raise InvalidRecord("no records")
@@ -137,7 +189,7 @@ class Appending:
             raise InvalidRequiredAcks(f"acks={self._acks}")
         if partition.topic_partition.topic in INTERNAL_TOPICS and not self._is_admin:
             raise InvalidTopic(f"{partition.topic_partition.topic} is written by brokers only")
-        return partition.append(records, acks=self._acks, now_ms=self._now_ms)
+        return records
 
 
 def _check_all_well(request: ProduceRequest, outcomes: list[list[Outcome]]) -> None:
@@ -175,13 +227,14 @@ def _response(request: ProduceRequest, outcomes: list[list[Outcome]]) -> Produce
                 partition_responses=[_line(outcome) for outcome in outcomes_of],
             )
             for topic, outcomes_of in zip(request.topic_data, outcomes, strict=True)
+            if outcomes_of
         ]
     )
 
 
 def _line(outcome: Outcome) -> Line:
     if outcome.failure is not None:
-        return _failed_line(outcome.index, outcome.failure)
+        return _failed_line(outcome, outcome.failure)
     partition, written = outcome.partition, outcome.written
     assert partition is not None, outcome
     assert written is not None, outcome
@@ -194,8 +247,10 @@ def _line(outcome: Outcome) -> Line:
     )
 
 
-def _failed_line(index: int, failure: KafkaError) -> Line:
-    line = Line(index=index, error_code=code_of(failure), base_offset=NO_OFFSET)
+def _failed_line(outcome: Outcome, failure: KafkaError) -> Line:
+    line = Line(index=outcome.index, error_code=code_of(failure), base_offset=NO_OFFSET)
+    if outcome.partition is not None and not isinstance(failure, _WITHOUT_START):
+        line.log_start_offset = outcome.partition.log.start_offset
     if isinstance(failure, InvalidRecords | InvalidTimestamps):
         line.error_message = failure.message
         line.record_errors = [
@@ -207,8 +262,14 @@ def _failed_line(index: int, failure: KafkaError) -> Line:
 
 def refused(call: Call[ProduceRequest], failure: KafkaError) -> ProduceResponse:
     """All of it, for one reason."""
+    if call.request.acks == NO_ANSWER:
+        raise Disconnect(f"acks=0, and nothing was appended: {failure}")
     outcomes = [
         [Outcome(entry.index, failure=failure) for entry in topic.partition_data]
         for topic in call.request.topic_data
     ]
-    return _response(call.request, outcomes)
+    response = _response(call.request, outcomes)
+    for topic in response.responses:
+        for line in topic.partition_responses:
+            line.error_message = words(failure)
+    return response

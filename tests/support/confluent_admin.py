@@ -5,6 +5,7 @@ Owner: the test's thread; librdkafka has its own beneath.
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Collection, Mapping
 from concurrent.futures import Future
 from typing import Any, Self
@@ -75,7 +76,11 @@ class ConfluentAdmin:
 
     def alter(self, topic: str, configs: Mapping[str, str]) -> None:
         resource = ConfigResource(ResourceType.TOPIC, topic, set_config=dict(configs))
-        _only(self._made.alter_configs([resource]))
+        with warnings.catch_warnings():
+            # It is called deprecated, and is what older programs use.
+            warnings.simplefilter("ignore", DeprecationWarning)
+            asked = self._made.alter_configs([resource])
+        _only(asked)
 
     def alter_some(self, topic: str, configs: Mapping[str, str]) -> None:
         entries = [

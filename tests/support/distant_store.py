@@ -2,8 +2,9 @@
 
 What a session is told comes in the order in which it happened, watches before the answers of reads
 that show the change; when it comes, and how sessions overtake each other, is the weather's choice.
-Other sessions may write between two operations of one run.  A session that was ended learns of it
-as late as of everything else.
+Other sessions may write between two operations of one run.  Answers may be lost, as when a session
+outlives its connection: what they were to is sent again, and done again.  A session that was ended
+learns of it as late as of everything else.
 
 Owner: the event loop.
 """
@@ -39,6 +40,8 @@ class Weather:
     def __init__(self, seed: int) -> None:
         self._random = Random(seed)
         self.is_calm = True
+        #: How probably a store loses the answers to some operations, from one of them on.
+        self.answers_lost = 0.0
 
     def delay_s(self) -> float:
         return DELAYS_S[0] if self.is_calm else self._random.choice(DELAYS_S)
@@ -94,10 +97,18 @@ class DistantStore(MemoryStore):
     async def run(
         self, operations: Sequence[Operation], *, fence: Check | None = None
     ) -> list[Outcome]:
-        return await super().run([*map(self._with_watch, operations)], fence=fence)
+        asked = [*map(self._with_watch, operations)]
+        outcomes = await super().run(asked, fence=fence)
+        if asked and self._weather.happens(self._weather.answers_lost):
+            heard = self._weather.one_of(range(len(asked)))
+            outcomes[heard:] = await super().run(asked[heard:], fence=fence)
+        return outcomes
 
     async def multi(self, operations: Sequence[Write]) -> list[Result]:
-        return await super().multi(operations)
+        results = await super().multi(operations)
+        if self._weather.happens(self._weather.answers_lost):
+            return await super().multi(operations)
+        return results
 
     def tell(self, listener: Callable[..., None], event: object) -> None:
         """After all that it was told before."""

@@ -21,6 +21,9 @@ with warnings.catch_warnings():
     from kafka.errors import ElectionNotNeededError, KafkaError
 
 
+PREFERRED = 0
+
+
 class KafkaPythonAdmin:
     name = "kafka-python"
     lacks: Collection[str] = ()
@@ -114,7 +117,7 @@ class KafkaPythonAdmin:
         }
 
     def elect(self, topic: str) -> str:
-        told = self._made.elect_leaders("PREFERRED", {topic: [0]}, raise_errors=False)
+        told = self._made.elect_leaders(PREFERRED, {topic: [0]}, raise_errors=False)
         ((partition,),) = [each.partition_result for each in told.replica_election_results]
         assert partition.error_code == ElectionNotNeededError.errno
         return "ELECTION_NOT_NEEDED"

@@ -5,7 +5,6 @@ Owner: the test's thread; its producers have one more.
 
 from __future__ import annotations
 
-import gc
 import time
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
@@ -38,8 +37,9 @@ class KafkaPythonDriver:
             reconnect_backoff_max_ms=200,
             **idempotence(options),
         )
-        with forgiven_leaks():
+        try:
             yield _Producer(made)
+        finally:
             made.close(TIMEOUT_S)
 
     @contextmanager
@@ -52,20 +52,10 @@ class KafkaPythonDriver:
             reconnect_backoff_max_ms=200,
             max_partition_fetch_bytes=FETCH_BYTES_MAX,
         )
-        with forgiven_leaks():
-            yield _Consumer(made)
-            made.close()
-
-
-@contextmanager
-def forgiven_leaks() -> Iterator[None]:
-    """It leaves every socket open that it could not connect: not what is tested here."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ResourceWarning)
         try:
-            yield
+            yield _Consumer(made)
         finally:
-            gc.collect()
+            made.close()
 
 
 def idempotence(options: Options) -> Mapping[str, Any]:

@@ -1,23 +1,18 @@
 """A process with a controller on an embedded store, killed at one of its writes: both its sides.
 
-The process takes orders, one line of JSON each, and forks for every one.  The child is a broker and
-whoever administers it: it works through STEPS, from the one that it is told to begin with, each a
-wish that is asked for again if it may have been fulfilled already, and waited for.  Every write is
-a commit of its own, and the child ends at the one that its order says: before it is made, or when
-it is made and nobody knows yet.
+It forks for every order.  The child is a broker and whoever administers it: it works through STEPS,
+from the one that it is told to begin with, each a wish that is asked for again if it may have been
+fulfilled already, and waited for.  Every write is a commit of its own, and the child ends at the
+one that its order says: before it is made, or when it is made and nobody knows yet.
 
-    {"done": 2}    the step was done
-    {"ended": 9}   the signal that ended the child, or 0
+    {"done": 2}   the step was done
 
 Owner: the event loop of the child; the test's thread.
 """
 
 import asyncio
-import json
 import os
 import signal
-import subprocess
-import sys
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
@@ -43,17 +38,16 @@ from odradek.controller.store.embedded import EmbeddedStore
 from odradek.controller.store.journal import SqliteJournal
 from odradek.controller.store.payloads.admin import ReassignPartitions
 from odradek.controller.tenure import ControllerWorld
-from odradek.controller.tied_process import tied
 from odradek.controller.topic_admin import TopicAdmin
 from odradek.controller.topic_requests import Growth, NewTopic, TopicDefaults
 from odradek.protocol.errors import NoReassignmentInProgress, NotController
 from odradek.protocol.types import TopicPartition, Uuid
 from tests.support.controller_scene import LISTENER, registration
+from tests.support.forking_process import ForkingProcess, serve, tell
 from tests.support.loops import on_a_thread
 from tests.support.simulated_brokers import SimulatedBrokers
 from tests.support.topic_entries import growth_entry, topic_entry
 
-ROOT = Path(__file__).parents[2]
 PATIENCE_S = 30
 LOOK_EVERY_S = 0.001
 BROKER, ABSENT = 1, 2
@@ -80,41 +74,24 @@ class Told:
 class KilledController:
     """The test's side."""
 
-    def __init__(self) -> None:
-        self._process = subprocess.Popen(
-            tied([sys.executable, "-m", "tests.support.killed_controller"]),
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            cwd=ROOT,
-        )
+    def __init__(self, process: ForkingProcess) -> None:
+        self._process = process
 
     def run(self, order: Order) -> Told:
-        assert self._process.stdin is not None
-        assert self._process.stdout is not None
-        self._process.stdin.write(json.dumps(asdict(order)).encode() + b"\n")
-        self._process.stdin.flush()
         told = Told(order.first_step)
-        for line in self._process.stdout:
-            match json.loads(line):
-                case {"done": step}:
-                    told.steps_done = step + 1
-                case {"ended": ending}:
-                    assert ending in (0, signal.SIGKILL), ending
-                    told.was_killed = ending == signal.SIGKILL
-                    return told
-        raise AssertionError("the process ended before it was told to")
-
-    def stop(self) -> None:
-        self._process.communicate(timeout=30)
+        for each in self._process.told(asdict(order)):
+            told.steps_done = each["done"] + 1
+        told.was_killed = self._process.was_killed
+        return told
 
 
 @contextmanager
 def killed_controller() -> Iterator[KilledController]:
-    started = KilledController()
+    process = ForkingProcess("tests.support.killed_controller")
     try:
-        yield started
+        yield KilledController(process)
     finally:
-        started.stop()
+        process.stop()
 
 
 # The child's side
@@ -277,20 +254,5 @@ def started(store: MetadataStore, group: asyncio.TaskGroup) -> Node:
     return Node(store, controller, brokers, admin, reads)
 
 
-def tell(told: dict[str, object]) -> None:
-    os.write(sys.stdout.fileno(), json.dumps(told).encode() + b"\n")
-
-
-def main() -> None:
-    # One system call a line, and none held back: a fork would repeat what was.
-    for line in iter(sys.stdin.buffer.raw.readline, b""):
-        child = os.fork()
-        if child == 0:
-            asyncio.run(live(Order(**json.loads(line))))
-            os._exit(0)
-        _, status = os.waitpid(child, 0)
-        tell({"ended": os.waitstatus_to_exitcode(status) * -1})
-
-
 if __name__ == "__main__":
-    main()
+    serve(lambda order: asyncio.run(live(Order(**order))))

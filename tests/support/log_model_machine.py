@@ -16,9 +16,11 @@ from odradek.protocol.records.builder import BatchBuilder, BatchFields
 from odradek.protocol.records.compression import Codec
 from odradek.protocol.records.control import EndTransactionMarker, marker_batch
 from odradek.protocol.records.record import Record
+from odradek.storage import files
 from odradek.storage.cleaner.schedule import CleanerSchedule
 from odradek.storage.log_loader import Findings, open_log, recover
 from odradek.storage.producers.append import AppendOrigin
+from tests.support.fault_points import Unsynced
 from tests.support.log_model import LogModel, ModelBatch
 from tests.support.logs import NOW_MS, PARTITION, place_of
 
@@ -34,8 +36,9 @@ SETTINGS = {
     "min_cleanable_dirty_ratio": 0.0,
 }
 YOUNGEST_MS = NOW_MS + 25
-#: Few, so that many are the same.
-TIMESTAMPS = integers(-5, 5).map(lambda step: NOW_MS + 5 * step)
+#: Few, so that many are the same, and all can be asked for.
+ALL_TIMESTAMPS = range(NOW_MS - 25, NOW_MS + 26, 5)
+TIMESTAMPS = sampled_from(ALL_TIMESTAMPS)
 KEYS = sampled_from([b"a", b"b", b"c", b"key of sixteen b", b"a key that is too long for the map"])
 RECORDS = lists(tuples(TIMESTAMPS, KEYS, none() | binary(max_size=60)), min_size=1, max_size=4)
 CODECS = sampled_from([Codec.NONE, Codec.LZ4])
@@ -43,8 +46,13 @@ ONE_RECORD = [(NOW_MS, b"a", b"x")]
 
 
 class LogMachine(RuleBasedStateMachine):
+    settings = SETTINGS
+    #: The first value in a batch has at least so many.
+    value_bytes = 0
+
     def __init__(self):
         super().__init__()
+        self.synced_system, files.system = files.system, Unsynced()
         self.temporary = tempfile.TemporaryDirectory()
         self.directory = Path(self.temporary.name) / "events-0"
         self.model = LogModel(watermark=0)
@@ -62,9 +70,10 @@ class LogMachine(RuleBasedStateMachine):
     def teardown(self):
         self.log.abandon()
         self.temporary.cleanup()
+        files.system = self.synced_system
 
     def opened(self, *, is_recovered=False, **checkpointed):
-        place = place_of(self.directory, **checkpointed, **SETTINGS)
+        place = place_of(self.directory, **checkpointed, **self.settings)
         if is_recovered:
             recover(place)
         return open_log(place, Findings())
@@ -104,6 +113,7 @@ class LogMachine(RuleBasedStateMachine):
 
     def append(self, records, **fields):
         """One batch, in the present role."""
+        records = self._padded(records)
         base = self.model.end_offset
         written = self._written(batch_of(records, **fields), AppendOrigin.CLIENT)
         batch = model_batch(records, base, self.leader_epoch, **fields)
@@ -145,6 +155,7 @@ class LogMachine(RuleBasedStateMachine):
     def take_over(self, numbered):
         """Several batches at once, as a follower; ``numbered``: base offset, records, fields."""
         epoch = self.leader_epoch
+        numbered = [(base, self._padded(records), fields) for base, records, fields in numbered]
         taken = [
             batch_of(records, base_offset=base, partition_leader_epoch=epoch, **fields)
             for base, records, fields in numbered
@@ -156,6 +167,12 @@ class LogMachine(RuleBasedStateMachine):
         assert written.first_offset == batches[0].base_offset
         assert written.last_offset == batches[-1].last_offset
         self._appended(*batches)
+
+    def _padded(self, records):
+        (timestamp, key, value), *others = records
+        if value is not None:
+            value = value.ljust(self.value_bytes, b"-")
+        return [(timestamp, key, value), *others]
 
     def refused(self, error, batch, origin=AppendOrigin.CLIENT):
         """As the leader; that the log is as it was, the invariants tell."""

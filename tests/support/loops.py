@@ -47,7 +47,10 @@ def on_a_thread(fn: Callable[..., Returned], *args: object) -> asyncio.Future[Re
 
 async def _watched(test: Coroutine[Any, Any, Returned]) -> Returned:
     unseen: list[dict[str, Any]] = []
-    asyncio.get_running_loop().set_exception_handler(lambda _, context: unseen.append(context))
+    loop = asyncio.get_running_loop()
+    loop.set_exception_handler(lambda _, context: unseen.append(context))
+    # A busy machine makes any step slow; what the loop says of it would be among a test's lines.
+    loop.slow_callback_duration = TIMEOUT_S
     async with asyncio.timeout(TIMEOUT_S), AsyncExitStack() as endings:
         _ENDINGS.set(endings)
         returned = await test

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from itertools import count
 from typing import Any
 
 from odradek.protocol.api_keys import ApiKey
@@ -28,6 +29,7 @@ CONTROLLER_EPOCH = 1
 LISTENER = "PLAINTEXT"
 
 Values = Mapping[str, Any]
+_NUMBERS = count()
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,18 +82,18 @@ def _list_offsets(scene: Scene, version: int) -> Values:
 
 
 def _create_topics(scene: Scene, version: int) -> Values:
-    return {"topics": [_new(f"created-by-v{version}")], "timeout_ms": TIMEOUT_MS}
+    return {"topics": [_new(f"created-{next(_NUMBERS)}")], "timeout_ms": TIMEOUT_MS}
 
 
 def _delete_topics(scene: Scene, version: int) -> Values:
-    name = f"deleted-by-v{version}"
+    name = f"deleted-{next(_NUMBERS)}"
     topic_id = create(scene.address, name)
     by_id = {"name": None, "topic_id": topic_id}
     return {"topics": [by_id], "topic_names": [name], "timeout_ms": TIMEOUT_MS}
 
 
 def _create_partitions(scene: Scene, version: int) -> Values:
-    name = f"grown-by-v{version}"
+    name = f"grown-{next(_NUMBERS)}"
     create(scene.address, name)
     topic = {"name": name, "count": 2, "assignments": None}
     return {"topics": [topic], "timeout_ms": TIMEOUT_MS}

@@ -8,6 +8,8 @@
     pictures        all brokers know of all brokers and partitions what the tree says, and of what
                     they have, whom to follow
 
+For a partition, a broker that has lost its log with a disk is as one that does not run.
+
 Owner: the event loop; nothing is changed here.
 """
 
@@ -65,7 +67,7 @@ class _QuietCluster:
         if topic not in self._history.to_delete:
             for partition, assignment in partitions.items():
                 yield from self._of_partition(partition, assignment)
-        elif all(self._run(assignment.replicas) for assignment in partitions.values()):
+        elif all(self._have(each, at.replicas) for each, at in partitions.items()):
             yield f"{topic} is being deleted"
 
     def of_node(self) -> Iterator[str]:
@@ -81,9 +83,9 @@ class _QuietCluster:
         if state is None:
             if can_lead:
                 yield f"{partition} has no leader yet"
-        elif can_lead != (state.leader in self._running):
+        elif can_lead != self._has(state.leader, partition):
             yield f"{partition} has no leader, or one that does not run: {state} of {assignment}"
-        elif can_lead and set(state.isr) != self._running.keys() & set(assignment.replicas):
+        elif can_lead and set(state.isr) != self._holders(partition, assignment.replicas):
             yield f"{partition} is not in sync: {state} of {assignment}"
         elif not can_lead and state.leader != NO_LEADER:
             yield f"{partition} has a leader that does not run: {state}"
@@ -94,15 +96,22 @@ class _QuietCluster:
             able = assignment.replicas
         else:
             able = (*state.isr, *(assignment.origin if self._allows_unclean else ()))
-        return any(each in self._running for each in able)
+        return any(self._has(each, partition) for each in able)
 
     def _waits(self, partition: TopicPartition, assignment: Assignment) -> bool:
         is_going = partition.topic in self._history.to_delete
         needed = assignment.replicas if is_going else assignment.target
-        return not (self._can_be_led(partition, assignment) and self._run(needed))
+        return not (self._can_be_led(partition, assignment) and self._have(partition, needed))
 
-    def _run(self, brokers: tuple[int, ...]) -> bool:
-        return all(each in self._running for each in brokers)
+    def _has(self, broker: int, partition: TopicPartition) -> bool:
+        running = self._running.get(broker)
+        return running is not None and partition not in running.offline
+
+    def _have(self, partition: TopicPartition, brokers: tuple[int, ...]) -> bool:
+        return self._holders(partition, brokers) == set(brokers)
+
+    def _holders(self, partition: TopicPartition, brokers: tuple[int, ...]) -> set[int]:
+        return {each for each in brokers if self._has(each, partition)}
 
     # The brokers
 
@@ -127,7 +136,7 @@ class _QuietCluster:
     def _of_picture(self, broker: SimulatedBroker, partition: TopicPartition) -> Iterator[str]:
         state = self._history.states[partition]
         replicas = self._history.topics[partition.topic].partitions[partition.partition].replicas
-        offline = [each for each in replicas if each not in self._running]
+        offline = [each for each in replicas if not self._has(each, partition)]
         version = self._history.versions[partition]
         expected = (state.leader, state.leader_epoch, [*state.isr], version, [*replicas], offline)
         known = broker.metadata.get(partition)
@@ -142,7 +151,8 @@ class _QuietCluster:
         if picture != expected:
             yield f"{broker.id} knows of {partition}: {picture}, not {expected}"
         told = broker.replicas.get(partition)
-        if broker.id in replicas and not (told and self._is_told(told, state, replicas)):
+        follows = broker.id in self._holders(partition, replicas)
+        if follows and not (told and self._is_told(told, state, replicas)):
             yield f"{broker.id} follows in {partition}: {told}, not {state} of {replicas}"
 
     def _is_told(

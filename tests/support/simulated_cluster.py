@@ -11,7 +11,7 @@ Owner: the event loop.
 """
 
 import asyncio
-from collections.abc import Coroutine, Sequence
+from collections.abc import Collection, Coroutine, Sequence
 from random import Random
 from typing import Any
 
@@ -20,10 +20,12 @@ from odradek.controller.context import Broker
 from odradek.controller.controller import Controller
 from odradek.controller.controller_settings import ControllerSettings
 from odradek.controller.metadata_reads import MetadataReads
+from odradek.controller.preferred_leaders import ElectionKind
 from odradek.controller.registration import Identity, create_roots
 from odradek.controller.store import paths
 from odradek.controller.store.base import NodeExists, NoNode, StoreError
-from odradek.controller.store.payloads.admin import ReassignPartitions
+from odradek.controller.store.payloads.admin import PreferredReplicaElection, ReassignPartitions
+from odradek.controller.store.payloads.notifications import LogDirEvent
 from odradek.controller.tenure import ControllerWorld
 from odradek.controller.topic_admin import TopicAdmin
 from odradek.controller.topic_names import random_topic_id
@@ -47,6 +49,7 @@ class SimulatedCluster:
     def __init__(self, seed: int, **settings: Any) -> None:
         self.loop = VirtualLoop()
         self.weather = Weather(seed)
+        self.weather.answers_lost = LOST
         self.brokers = SimulatedBrokers()
         self.brokers.on_the_way = self._travels_there
         self.brokers.on_the_way_back = self._travels_back
@@ -121,6 +124,15 @@ class SimulatedCluster:
         await asyncio.sleep(STOPS_AFTER_S)
         if self._lingering.get(broker) is session:
             await self._lingering.pop(broker).close()
+
+    async def lose_logs(self, broker: int, partitions: Collection[TopicPartition]) -> None:
+        """A directory that holds these fails, until the broker starts again."""
+        there = self.brokers[broker]
+        there.offline.update(partitions)
+        for partition in partitions:
+            there.replicas.pop(partition, None)
+        event = LogDirEvent(broker).encode()
+        await self._tool.create(paths.LOG_DIR_EVENTS.new, event, is_sequential=True)
 
     async def shut_down(self, broker: int) -> None:
         """After it was asked for, once, whatever is answered."""
@@ -204,6 +216,20 @@ class SimulatedCluster:
         value = ReassignPartitions(targets).encode()
         try:
             await self._tool.create(paths.REASSIGN_PARTITIONS, value)
+        except NodeExists:
+            return
+
+    async def elect(
+        self, kind: ElectionKind, partitions: Collection[TopicPartition] | None
+    ) -> None:
+        if self.active:
+            controller = self.controllers[self.weather.one_of(self.active)]
+            await _tried(controller.elect_leaders(kind, partitions))
+
+    async def elect_by_node(self, partitions: Sequence[TopicPartition]) -> None:
+        value = PreferredReplicaElection(tuple(partitions)).encode()
+        try:
+            await self._tool.create(paths.PREFERRED_REPLICA_ELECTION, value)
         except NodeExists:
             return
 

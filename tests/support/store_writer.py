@@ -1,24 +1,19 @@
 """A process that writes to an embedded store and is killed: both its sides.
 
-The process takes orders, one line of JSON each, and forks for every one, so that a round costs a
-fork and not a start of Python.  The child opens the store and does ``step`` after step, several at
-a time, and tells of every one that was answered.  Steps are numbered in the order in which they
-were asked for, and numbers go on where the file says; so after any crash the tree must be just what
+It forks for every order.  The child opens the store and does ``step`` after step, several at once,
+and tells of every one that was answered.  Steps are numbered in the order in which they were asked
+for, and numbers go on where the file says; so after any crash the tree must be just what
 ``check_steps`` says, for a number no lower than the last one told.
 
     {"pid": 123}            the child, for whoever wants to kill it
     {"done": 7, "zxid": 9}  step 7 was answered
     {"failed": "..."}       the store failed, with these words
-    {"ended": 9}            the signal that ended the child, or 0
 """
 
 import asyncio
-import json
 import os
 import resource
 import signal
-import subprocess
-import sys
 from collections.abc import Awaitable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
@@ -36,10 +31,9 @@ from odradek.controller.store.base import (
 from odradek.controller.store.embedded import EmbeddedStore
 from odradek.controller.store.journal import JournalError, SqliteJournal
 from odradek.controller.store.tree import Tree
-from odradek.controller.tied_process import tied
+from tests.support.forking_process import ForkingProcess, serve, tell
 from tests.support.loops import on_a_thread
 
-ROOT = Path(__file__).parents[2]
 KEPT_STEPS = 10
 VALUE = b"x" * 700
 
@@ -66,23 +60,14 @@ class Told:
 class StoreWriter:
     """The test's side."""
 
-    def __init__(self) -> None:
-        self._process = subprocess.Popen(
-            tied([sys.executable, "-m", "tests.support.store_writer"]),
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            cwd=ROOT,
-        )
+    def __init__(self, process: ForkingProcess) -> None:
+        self._process = process
 
     def run(self, order: Order, *, kill_after: int = 0) -> Told:
         """Killed when so many steps were told, wherever it is then."""
-        assert self._process.stdin is not None
-        assert self._process.stdout is not None
-        self._process.stdin.write(json.dumps(asdict(order)).encode() + b"\n")
-        self._process.stdin.flush()
         told, pid = Told(), 0
-        for line in self._process.stdout:
-            match json.loads(line):
+        for each in self._process.told(asdict(order)):
+            match each:
                 case {"pid": pid}:
                     continue
                 case {"done": step, "zxid": zxid}:
@@ -92,23 +77,17 @@ class StoreWriter:
                         os.kill(pid, signal.SIGKILL)
                 case {"failed": words}:
                     told.failures.append(words)
-                case {"ended": ending}:
-                    assert ending in (0, signal.SIGKILL), ending
-                    told.was_killed = ending == signal.SIGKILL
-                    return told
-        raise AssertionError("the writer ended before it was told to")
-
-    def stop(self) -> None:
-        self._process.communicate(timeout=30)
+        told.was_killed = self._process.was_killed
+        return told
 
 
 @contextmanager
 def store_writer() -> Iterator[StoreWriter]:
-    writer = StoreWriter()
+    process = ForkingProcess("tests.support.store_writer")
     try:
-        yield writer
+        yield StoreWriter(process)
     finally:
-        writer.stop()
+        process.stop()
 
 
 def check_steps(tree: Tree, *, at_least: int) -> int:
@@ -157,6 +136,7 @@ class KillingJournal(SqliteJournal):
 
 
 async def write(order: Order) -> None:
+    tell({"pid": os.getpid()})
     journal = KillingJournal(Path(order.file), order.kill_at_statement)
     store = EmbeddedStore(journal, run=on_a_thread, now_ms=lambda: 1)
     await store.open_session()
@@ -206,21 +186,5 @@ async def write_steps(store: MetadataStore, order: Order) -> None:
             group.create_task(some_of_them())
 
 
-def tell(told: dict[str, object]) -> None:
-    os.write(sys.stdout.fileno(), json.dumps(told).encode() + b"\n")
-
-
-def main() -> None:
-    # One system call a line, and none held back: a fork would repeat what was.
-    for line in iter(sys.stdin.buffer.raw.readline, b""):
-        child = os.fork()
-        if child == 0:
-            tell({"pid": os.getpid()})
-            asyncio.run(write(Order(**json.loads(line))))
-            os._exit(0)
-        _, status = os.waitpid(child, 0)
-        tell({"ended": os.waitstatus_to_exitcode(status) * -1})
-
-
 if __name__ == "__main__":
-    main()
+    serve(lambda order: asyncio.run(write(Order(**order))))

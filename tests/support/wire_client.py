@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import socket
 from collections.abc import Mapping
-from contextlib import suppress
 from typing import Any, Self, TypeVar
 
 from odradek.protocol.api_keys import ApiKey
@@ -17,7 +16,7 @@ from odradek.protocol.codec import decode, decode_prefix
 from odradek.protocol.field import Array, Nested, WireType
 from odradek.protocol.header import ResponseHeader, request_frame, response_header_version
 from odradek.protocol.registry import api
-from odradek.protocol.schema import Message, Struct, absent_value
+from odradek.protocol.schema import Struct, absent_value
 
 TIMEOUT_S = 20
 CLIENT_ID = "wire-client"
@@ -133,13 +132,6 @@ def error_codes(answer: Any) -> set[int]:
     return found
 
 
-def drain(connection: socket.socket) -> None:
-    """Read until the other side closes, or stops talking."""
-    with suppress(OSError):
-        while connection.recv(1 << 16):
-            continue
-
-
 def _value(wire_type: WireType, version: int, value: Any) -> Any:
     match wire_type:
         case Array(element) if value is not None:
@@ -147,6 +139,3 @@ def _value(wire_type: WireType, version: int, value: Any) -> Any:
         case Nested(struct) if value is not None:
             return request(struct, version, value)
     return value
-
-
-__all__ = ["HungUp", "Message", "WireClient", "call", "drain", "error_codes", "frame", "request"]

@@ -3,10 +3,13 @@
     zookeeper         the server, shared: not to be stopped
     own_zookeeper     a server of the test's own, to be killed, suspended and started again
     zookeeper_stores  stores below a chroot that no other test has
+    chroot            that chroot
 
 A conftest.py that imports these has them as fixtures.  Tests are skipped, with the reason, where
 there is no Java or no jars; with ODRADEK_NEEDS_ZOOKEEPER set they fail instead.
 """
+
+from __future__ import annotations
 
 import asyncio
 import os
@@ -29,6 +32,7 @@ from odradek.controller.zookeeper_server import (
 )
 from tests.support.free_ports import free_port
 from tests.support.loops import at_end, on_a_thread
+from tests.support.severable_wire import SeverableWire, severable_wire
 
 SESSION_TIMEOUT_MS = 10_000
 # Sessions may be short, and are found expired soon.
@@ -95,6 +99,15 @@ async def opened(settings: ZooKeeperSettings) -> ZooKeeperStore:
     return store
 
 
+async def on_a_wire(
+    server: ZooKeeperServer, chroot: str, **values: object
+) -> tuple[ZooKeeperStore, SeverableWire, States]:
+    """A store, the wire that it has to the server, and what its listeners are told."""
+    wire = await severable_wire(server.address)
+    store = await opened(settings_for(server, **{"connect": wire.address + chroot, **values}))
+    return store, wire, States(store)
+
+
 class ZooKeeperStores:
     """Stores on one tree; see tests/support/stores.py."""
 
@@ -112,6 +125,11 @@ class ZooKeeperStores:
 @pytest.fixture
 def zookeeper_stores(zookeeper: ZooKeeperServer) -> ZooKeeperStores:
     return ZooKeeperStores(zookeeper)
+
+
+@pytest.fixture
+def chroot(zookeeper_stores: ZooKeeperStores) -> str:
+    return "/" + (zookeeper_stores.settings.connect or "").partition("/")[2]
 
 
 class States:

@@ -1,6 +1,7 @@
 """Requests to another broker."""
 
 import asyncio
+from contextlib import suppress
 
 import pytest
 
@@ -44,20 +45,17 @@ class Broker:
     async def _serve(self, reader, writer):
         self.connections += 1
         self._tasks.add(asyncio.current_task())
-        try:
-            while True:
-                size = int.from_bytes(await reader.readexactly(4), "big")
-                header, _ = decode_request_header(await reader.readexactly(size))
-                self.seen.append(header.correlation_id)
-                answer = self._answers.pop(0) if self._answers else right
-                content = answer(header.correlation_id)
-                if content is None:
-                    break
+        with suppress(asyncio.IncompleteReadError, ConnectionResetError):
+            while content := await self._answer_to(reader):
                 writer.write(content)
-        except (asyncio.IncompleteReadError, ConnectionResetError):
-            pass
-        finally:
-            writer.close()
+        writer.close()
+
+    async def _answer_to(self, reader):
+        size = int.from_bytes(await reader.readexactly(4), "big")
+        header, _ = decode_request_header(await reader.readexactly(size))
+        self.seen.append(header.correlation_id)
+        answer = self._answers.pop(0) if self._answers else right
+        return answer(header.correlation_id)
 
 
 def right(correlation_id):

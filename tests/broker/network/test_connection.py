@@ -20,7 +20,6 @@ from tests.support.scripted_connection import (
 )
 
 STREAM = framed(b"first") + framed(b"") + framed(b"the third")
-# The same in every process: it is also part of the names of tests.
 LARGE = Random(0).randbytes(3 * SHARED_BYTES)
 
 

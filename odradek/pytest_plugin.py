@@ -1,0 +1,218 @@
+"""Brokers for the tests of whoever uses Odradek: a pytest plugin, there once it is installed.
+
+    def test_orders_arrive(odradek):
+        producer = Producer({"bootstrap.servers": odradek.address})
+
+    odradek             one broker for the whole run (with pytest-xdist, for each of its processes)
+    odradek_per_test    one for this test alone, to be stopped, killed and started again
+
+Settings of the broker come from ``odradek_settings`` in the ini-file, a line for each NAME=VALUE,
+and for ``odradek_per_test`` also from the marker:
+
+    @pytest.mark.odradek("num.partitions=3", "log.retention.ms=1000")
+
+A broker is a process of its own on a port that was free, keeps its records below pytest's temporary
+directory, and ends with pytest however that ends.  What it wrote is added to the report of a test
+that fails.
+
+Invariant: of Odradek nothing but this file is imported; the tests may have a ``config`` or a
+``broker`` of their own, and other versions of any library.
+Owner: the thread that runs the tests.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Generator, Iterator, Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+START_TIMEOUT_S = 30.0
+STOP_TIMEOUT_S = 30.0
+POLL_INTERVAL_S = 0.005
+QUOTED_LINES = 60
+
+SETTINGS = "odradek_settings"
+FIXTURES = frozenset({"odradek", "odradek_per_test"})
+
+#: Runs a command that ends when this process does; a script, not imported.
+_TIE = Path(__file__).parent / "controller" / "tied_process.py"
+
+
+class BrokerFailed(Exception):
+    """A broker ended, or did not start or stop in time; the message ends with what it wrote."""
+
+
+class Broker:
+    """A broker on its own directory, running or not."""
+
+    def __init__(self, directory: Path, settings: Sequence[str] = ()) -> None:
+        self.data_dir = directory / "data"
+        self.log_file = directory / "broker.log"
+        self._ready_file = directory / "ready"
+        self._settings = tuple(settings)
+        self._port = 0
+        self._process: subprocess.Popen[bytes] | None = None
+
+    @property
+    def address(self) -> str:
+        """host:port, as clients want it for their bootstrap servers; the same after a restart."""
+        return f"{self.host}:{self.port}"
+
+    @property
+    def host(self) -> str:
+        return "127.0.0.1"
+
+    @property
+    def port(self) -> int:
+        assert self._port, "the broker was not started yet"
+        return self._port
+
+    @property
+    def pid(self) -> int:
+        return self._started.pid
+
+    @property
+    def log_text(self) -> str:
+        """What it wrote, over all its starts."""
+        return self.log_file.read_text(errors="replace") if self.log_file.exists() else ""
+
+    @property
+    def _started(self) -> subprocess.Popen[bytes]:
+        assert self._process is not None, "the broker was not started yet"
+        return self._process
+
+    def is_running(self) -> bool:
+        return self._process is not None and self._process.poll() is None
+
+    def start(self) -> None:
+        """Returns when clients are served; raises BrokerFailed."""
+        assert not self.is_running(), f"the broker at {self.address} runs already"
+        self._ready_file.unlink(missing_ok=True)
+        with self.log_file.open("ab") as log:
+            self._process = subprocess.Popen(
+                self._command(), stdin=subprocess.DEVNULL, stdout=log, stderr=log
+            )
+        with ExitStack() as undo:
+            undo.callback(self.kill)
+            self._wait_until_ready()
+            undo.pop_all()
+        self._port = int(self._ready_file.read_text().rpartition(":")[2])
+
+    def stop(self) -> None:
+        """Ask it to end, as a service manager would (SIGTERM), and wait; raises BrokerFailed."""
+        self._started.send_signal(signal.SIGTERM)
+        try:
+            status = self._started.wait(STOP_TIMEOUT_S)
+        except subprocess.TimeoutExpired as late:
+            self.kill()
+            raise self._failed(f"did not stop within {STOP_TIMEOUT_S} s") from late
+        if status:
+            raise self._failed(f"ended with {status}")
+
+    def kill(self) -> None:
+        """End it at once, as a crash would (SIGKILL)."""
+        self._started.kill()
+        self._started.wait()
+
+    def restart(self) -> None:
+        if self.is_running():
+            self.stop()
+        self.start()
+
+    def log_tail(self) -> str:
+        return "\n".join(self.log_text.splitlines()[-QUOTED_LINES:])
+
+    def _command(self) -> list[str]:
+        # -P: what the user has in the directory that the tests run in is none of the broker's.
+        serve = [sys.executable, "-P", "-m", "odradek.broker.cli.main", "serve"]
+        serve += ["--data-dir", str(self.data_dir), "--port", str(self._port)]
+        serve += ["--ready-file", str(self._ready_file)]
+        for setting in self._settings:
+            serve += ["--override", setting]
+        return [sys.executable, "-I", "-S", str(_TIE), str(os.getpid()), *serve]
+
+    def _wait_until_ready(self) -> None:
+        deadline = time.monotonic() + START_TIMEOUT_S
+        while not self._ready_file.exists():
+            if not self.is_running():
+                raise self._failed(f"ended with {self._started.returncode} before it was ready")
+            if time.monotonic() > deadline:
+                raise self._failed(f"was not ready after {START_TIMEOUT_S} s")
+            time.sleep(POLL_INTERVAL_S)
+
+    def _failed(self, what: str) -> BrokerFailed:
+        return BrokerFailed(f"the broker on {self.data_dir} {what}; it wrote\n{self.log_tail()}")
+
+
+_BROKERS = pytest.StashKey[list[Broker]]()
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addini(SETTINGS, "settings of the brokers, NAME=VALUE in each line", type="linelist")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.stash[_BROKERS] = []
+    config.addinivalue_line(
+        "markers", "odradek(*settings): NAME=VALUE for the broker of odradek_per_test"
+    )
+
+
+@pytest.fixture(scope="session")
+def odradek(
+    pytestconfig: pytest.Config, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Broker]:
+    """A Kafka broker for the whole run; ``odradek.address`` is where clients find it."""
+    yield from _running(pytestconfig, tmp_path_factory.mktemp("odradek"), ())
+
+
+@pytest.fixture
+def odradek_per_test(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Broker]:
+    """A Kafka broker for this test alone, with the settings of its ``odradek`` markers."""
+    marks = reversed([*request.node.iter_markers("odradek")])  # the nearest comes last, and counts
+    own = [setting for mark in marks for setting in mark.args]
+    yield from _running(request.config, tmp_path_factory.mktemp("odradek"), own)
+
+
+def _running(config: pytest.Config, directory: Path, own: Sequence[str]) -> Iterator[Broker]:
+    broker = Broker(directory, [*config.getini(SETTINGS), *own])
+    broker.start()
+    brokers = config.stash[_BROKERS]
+    brokers.append(broker)
+    try:
+        yield broker
+    finally:
+        brokers.remove(broker)
+        if broker.is_running():
+            broker.stop()
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(
+    item: pytest.Item,
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    report = yield
+    if report.failed:
+        for broker in item.config.stash[_BROKERS]:
+            if _uses(item, broker):
+                text = f"{broker.log_file} ends with\n{broker.log_tail()}"
+                report.sections.append((f"Odradek at {broker.address}", text))
+    return report
+
+
+def _uses(item: pytest.Item, broker: Broker) -> bool:
+    """Through a fixture of its own, perhaps; then it is known only by name."""
+    values: dict[str, Any] = getattr(item, "funcargs", {})
+    names: Sequence[str] = getattr(item, "fixturenames", ())
+    is_held = any(value is broker for value in values.values())
+    return is_held or not FIXTURES.isdisjoint(names)

@@ -1,0 +1,18 @@
+"""A broker for each module, and ``odradek`` to speak to it."""
+
+import pytest
+
+from tests.support.broker_process import broker
+from tests.support.command_line import CommandLine
+
+__all__ = ["broker", "command", "offline"]
+
+
+@pytest.fixture
+def command(broker, capsys, monkeypatch):
+    return CommandLine(capsys, monkeypatch, broker.address)
+
+
+@pytest.fixture
+def offline(capsys, monkeypatch):
+    return CommandLine(capsys, monkeypatch)

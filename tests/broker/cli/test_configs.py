@@ -1,0 +1,88 @@
+"""``odradek configs`` against a broker."""
+
+import itertools
+
+import pytest
+
+numbers = itertools.count()
+
+
+@pytest.fixture
+def name(command):
+    name = f"configured-{next(numbers)}"
+    command("topics", "create", name, "--config", "cleanup.policy=compact")
+    return name
+
+
+def test_what_was_set_is_described_with_its_source(command, name):
+    assert command("configs", "describe", "topic", name, "--json").objects == [
+        {
+            "name": "cleanup.policy",
+            "value": "compact",
+            "source": "topic",
+            "read_only": False,
+            "sensitive": False,
+        }
+    ]
+
+
+def test_all_settings_are_described_on_demand(command, name):
+    rows = command("configs", "describe", "topic", name, "--all").rows
+    sources = {row[0]: row[2] for row in rows}
+    assert sources["cleanup.policy"] == "topic"
+    assert sources["retention.ms"] == "default"
+
+
+def test_settings_are_set_and_unset(command, name):
+    changed = command(
+        *("configs", "alter", "topic", name),
+        *("--set", "retention.ms=5000", "--unset", "cleanup.policy"),
+    )
+    assert changed.lines == [f"topic {name} altered"]
+    described = command("configs", "describe", "topic", name).rows
+    assert [row[:2] for row in described] == [["retention.ms", "5000"]]
+
+
+def test_a_list_grows_and_shrinks(command, name):
+    command("configs", "alter", "topic", name, "--append", "cleanup.policy=delete")
+    assert _value(command, name) == "compact,delete"
+    command("configs", "alter", "topic", name, "--subtract", "cleanup.policy=compact")
+    assert _value(command, name) == "delete"
+
+
+def _value(command, name):
+    return command("configs", "describe", "topic", name).rows[0][1]
+
+
+def test_a_brokers_settings_are_described_and_changed_while_it_runs(command):
+    broker_id = command("topics", "describe", "--json", *_a_topic(command)).objects[0]["leader"]
+    command("configs", "alter", "broker", broker_id, "--set", "log.cleaner.threads=2")
+    rows = command("configs", "describe", "broker", broker_id).rows
+    values = {row[0]: row[1:3] for row in rows}
+    assert values["log.cleaner.threads"] == ["2", "broker"]
+    assert values["log.dirs"][1] == "static broker"
+
+
+def _a_topic(command):
+    command("topics", "create", "any", "--if-not-exists")
+    return ["any"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "complaint"),
+    [
+        (["alter", "topic", "nix", "--set", "retention.ms=1"], "UNKNOWN_TOPIC"),
+        (["describe", "topic", "nix"], "UNKNOWN_TOPIC"),
+        (["alter", "topic", "nix"], "nothing to change"),
+        (["describe", "topic", ""], "'' is not the name of a topic"),
+        (["alter", "broker", "x", "--set", "a=1"], "'x' is not the name of a topic, nor the id"),
+        (["describe", "broker", "77"], "odradek: "),
+    ],
+)
+def test_what_cannot_be_done_is_told_in_one_line(command, arguments, complaint):
+    assert complaint in command("configs", *arguments, "--timeout", 2).complaint
+
+
+def test_a_bad_value_is_refused(command, name):
+    refused = command("configs", "alter", "topic", name, "--set", "retention.ms=soon")
+    assert "INVALID_CONFIG" in refused.complaint

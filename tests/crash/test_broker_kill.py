@@ -1,0 +1,108 @@
+"""A broker that is killed or stopped under load, again and again, loses nothing it acknowledged.
+
+Idempotent producers, which repeat what was not acknowledged in time, leave no duplicates; a
+consumer that reads all the while sees every offset once, and in order.
+"""
+
+import time
+from random import Random
+
+import pytest
+
+from odradek.protocol.api_keys import ApiKey
+from tests.support.broker_process import BrokerProcess
+from tests.support.crash_rounds import seeds
+from tests.support.persistent_load import PersistentConsumer, PersistentProducer
+from tests.support.wire_client import call
+
+TOPIC = "killed"
+PARTITIONS = 3
+#: Small, so that segments are rolled, and producers' snapshots written, when the end comes.
+SEGMENT_BYTES = 20_000
+ROUNDS = 10
+STOPS = 5
+STOP_S_MAX = 10
+LIFE_S_MAX = 0.2
+CATCH_UP_S = 30
+KINDS = {
+    "at once": {"linger.ms": 0},
+    "in batches": {"linger.ms": 20, "compression.type": "lz4"},
+}
+
+
+@pytest.mark.parametrize("seed", seeds(3))
+def test_nothing_acknowledged_is_lost_or_repeated_by_a_kill(tmp_path, seed):
+    ended_under_load(tmp_path, BrokerProcess.kill, rounds=ROUNDS, seed=seed)
+
+
+@pytest.mark.parametrize("seed", seeds(1))
+def test_nothing_acknowledged_is_lost_or_repeated_by_a_stop(tmp_path, seed):
+    ended_under_load(tmp_path, stop_within_seconds, rounds=STOPS, seed=seed)
+
+
+def stop_within_seconds(broker):
+    begun = time.monotonic()
+    broker.stop()
+    assert time.monotonic() - begun < STOP_S_MAX
+
+
+def ended_under_load(tmp_path, end, *, rounds, seed):
+    random = Random(seed)
+    with BrokerProcess(tmp_path / "logs").start() as broker:
+        create_topic(broker.address)
+        producers = [
+            PersistentProducer(broker.address, TOPIC, name=name, partitions=PARTITIONS, **more)
+            for name, more in KINDS.items()
+        ]
+        consumer = PersistentConsumer(broker.address, TOPIC, partitions=PARTITIONS)
+        for client in (*producers, consumer):
+            client.start()
+        for _ in range(rounds):
+            wait_until_under_load(producers)
+            time.sleep(random.uniform(0, LIFE_S_MAX))
+            end(broker)
+            broker.start()
+        for producer in producers:
+            producer.stop()
+        catch_up(consumer, sum(len(producer.acknowledged) for producer in producers))
+        consumer.stop()
+        assert "Traceback" not in broker.log_text
+    check(producers, consumer)
+
+
+def create_topic(address):
+    config = {"name": "segment.bytes", "value": str(SEGMENT_BYTES)}
+    topic = {"name": TOPIC, "num_partitions": PARTITIONS, "replication_factor": 1}
+    answer = call(address, ApiKey.CREATE_TOPICS, 5, topics=[topic | {"configs": [config]}])
+    assert answer.topics[0].error_code == 0
+
+
+def wait_until_under_load(producers):
+    before = [len(producer.acknowledged) for producer in producers]
+    deadline = time.monotonic() + CATCH_UP_S
+    while any(len(each.acknowledged) <= n for each, n in zip(producers, before, strict=True)):
+        assert time.monotonic() < deadline, [producer.failures for producer in producers]
+        time.sleep(0.005)
+
+
+def catch_up(consumer, count):
+    deadline = time.monotonic() + CATCH_UP_S
+    while consumer.count < count and time.monotonic() < deadline:
+        time.sleep(0.05)
+
+
+def check(producers, consumer):
+    assert consumer.failures == []
+    for producer in producers:
+        assert producer.failures == []
+        sent = {value for values in producer.sent.values() for value in values}
+        assert set(producer.acknowledged) == sent
+        assert len(sent) > STOPS
+        for value, place in producer.acknowledged.items():
+            assert consumer.found[place.partition][place.offset] == (place.offset, value)
+    for partition, found in consumer.found.items():
+        assert [offset for offset, _ in found] == list(range(len(found)))
+        for producer in producers:
+            own = set(producer.sent[partition])
+            assert [value for _, value in found if value in own] == producer.sent[partition]
+        assert len(found) == sum(len(producer.sent[partition]) for producer in producers)

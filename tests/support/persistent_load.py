@@ -1,0 +1,153 @@
+"""Producers and a consumer that go on however often their broker is killed.
+
+A producer writes numbers in ascending order, to all partitions in turn, and notes which of them
+were acknowledged at which offset; the consumer notes what it reads.  Both are librdkafka's.
+
+Owner: a thread for each, until ``stop``.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import defaultdict
+from dataclasses import dataclass
+from typing import Any
+
+from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
+
+from tests.support.client_driver import BEGINNING
+
+FLUSH_TIMEOUT_S = 60
+JOIN_TIMEOUT_S = 90
+QUEUED_MAX = 500
+#: So many and then a pause: what is wanted is time under load, not much of it.
+AT_ONCE = 4
+RECONNECT = {
+    "reconnect.backoff.ms": 20,
+    "reconnect.backoff.max.ms": 100,
+    "retry.backoff.ms": 20,
+    "retry.backoff.max.ms": 100,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a record is."""
+
+    partition: int
+    offset: int
+
+
+class Silent:
+    """A broker that was killed is worth no word."""
+
+    def log(self, *told: object) -> None: ...
+
+
+class PersistentProducer:
+    """``acknowledged`` is by value, ``sent`` by partition and in the order of sending."""
+
+    def __init__(
+        self, address: str, topic: str, *, name: str, partitions: int, **more: Any
+    ) -> None:
+        self._made = Producer(
+            {
+                "bootstrap.servers": address,
+                "enable.idempotence": True,
+                "acks": "all",
+                "queue.buffering.max.messages": QUEUED_MAX,
+                "message.timeout.ms": FLUSH_TIMEOUT_S * 1000,
+                **RECONNECT,
+                **more,
+            },
+            logger=Silent(),
+        )
+        self._topic = topic
+        self._name = name
+        self._partitions = partitions
+        self._is_over = threading.Event()
+        self._thread = threading.Thread(target=self._work, daemon=True)
+        self.acknowledged: dict[bytes, Place] = {}
+        self.sent: defaultdict[int, list[bytes]] = defaultdict(list)
+        self.failures: list[str] = []
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def stop(self) -> None:
+        """When everything that was sent has been acknowledged."""
+        self._is_over.set()
+        self._thread.join(JOIN_TIMEOUT_S)
+        assert not self._thread.is_alive()
+
+    def _work(self) -> None:
+        number = 0
+        while not self._is_over.is_set():
+            partition, value = number % self._partitions, f"{self._name} {number}".encode()
+            try:
+                self._made.produce(self._topic, value, partition=partition, on_delivery=self._note)
+            except BufferError:
+                self._made.poll(0.05)
+                continue
+            self.sent[partition].append(value)
+            number += 1
+            self._made.poll(0.001 if number % AT_ONCE == 0 else 0)
+        self._made.flush(FLUSH_TIMEOUT_S)
+
+    def _note(self, error: KafkaError | None, message: Message) -> None:
+        value = message.value()
+        if error is not None or value is None:
+            self.failures.append(f"{value!r}: {error}")
+        else:
+            self.acknowledged[value] = Place(message.partition() or 0, message.offset() or 0)
+
+
+class PersistentConsumer:
+    """``found`` is by partition, in the order of reading."""
+
+    def __init__(self, address: str, topic: str, *, partitions: int) -> None:
+        self._made = Consumer(
+            {
+                "bootstrap.servers": address,
+                "group.id": "never-asked-for",
+                "enable.auto.commit": False,
+                "auto.offset.reset": "error",
+                **RECONNECT,
+            },
+            logger=Silent(),
+        )
+        self._starts = [TopicPartition(topic, number, BEGINNING) for number in range(partitions)]
+        self._thread = threading.Thread(target=self._work, daemon=True)
+        self._is_over = threading.Event()
+        self.found: defaultdict[int, list[tuple[int, bytes | None]]] = defaultdict(list)
+        self.failures: list[str] = []
+
+    def start(self) -> None:
+        self._made.assign(self._starts)
+        self._thread.start()
+
+    def stop(self) -> None:
+        self._is_over.set()
+        self._thread.join(JOIN_TIMEOUT_S)
+        assert not self._thread.is_alive()
+
+    @property
+    def count(self) -> int:
+        return sum(map(len, self.found.values()))
+
+    def _work(self) -> None:
+        try:
+            while not self._is_over.is_set():
+                for message in self._made.consume(500, timeout=0.1):
+                    self._note(message)
+        except KafkaException as failure:
+            self.failures.append(str(failure))
+        finally:
+            self._made.close()
+
+    def _note(self, message: Message) -> None:
+        error = message.error()
+        if error is None:
+            self.found[message.partition() or 0].append((message.offset() or 0, message.value()))
+        elif not error.retriable():
+            self.failures.append(str(error))

@@ -9,7 +9,8 @@
     creation   of topics, one request after the other and in one request, until all were told
 
 The embedded store is on SQLite, ZooKeeper a real one, as it comes.  With ``--kafka``, the failure
-also under Apache Kafka 3.9.1's controller, which takes the same tree over; see kafka_controller.py.
+also under Apache Kafka 3.9.1's controller, which takes the same tree over and reaches the same
+stand-ins at their ports; they are in our controller's process, not in Kafka's: kafka_controller.py.
 The quickest of some rounds counts.  With ``--profile``, where the time of a failure goes.
 """
 
@@ -164,15 +165,18 @@ async def _measure(
     async with _session(opened) as store:
         await create_roots(store)
         await create_topics(store, layout)
-    async with _running(opened, brokers, layout):
-        pass  # the first controller makes the nodes of the partitions
-    brokers.forget()
-    start = time.perf_counter()
-    async with _running(opened, brokers, layout) as (outside, failover):
-        _print("start-up", time.perf_counter() - start, START_UP_GOAL_S)
-        best_s = await _fail_and_return(failover, arguments)
-        if changed < count:
-            await _create(outside, brokers, count)
+    async with contextlib.AsyncExitStack() as endings:
+        for server in await brokers.listen():
+            endings.callback(server.close)
+        async with _running(opened, brokers, layout):
+            pass  # the first controller makes the nodes of the partitions
+        brokers.forget()
+        start = time.perf_counter()
+        async with _running(opened, brokers, layout) as (outside, failover):
+            _print("start-up", time.perf_counter() - start, START_UP_GOAL_S)
+            best_s = await _fail_and_return(failover, arguments)
+            if changed < count:
+                await _create(outside, brokers, count)
     return best_s
 
 

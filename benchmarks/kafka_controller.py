@@ -1,7 +1,9 @@
 """A broker's failure under Apache Kafka's controller, on the tree that ours has left.
 
 One real broker, which has no replicas and so nothing to do but to be the controller.  It finds the
-same stand-ins as ours did, at ports: what is measured, and from when to when, is the same.
+same stand-ins as ours did, at ports as ours did: what is measured, and from when to when, is the
+same.  The stand-ins are in the benchmark's process: they take turns with our controller, and run
+beside Kafka's.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
 """Brokers that only listen: they believe what a controller tells them, answer, and note who leads.
 
-A controller reaches them by a link in this process, or at a port each, as Apache Kafka's does.  In
-either case every request is encoded and decoded.
+Every controller, ours or Apache Kafka's, reaches them at a port each.
 
 Owner: the event loop.
 """
@@ -10,8 +9,9 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Iterator
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
+from odradek.broker.network.client import BrokerClient
 from odradek.controller.broker_link import BrokerLink, ControlRequest, ControlResponse
 from odradek.controller.context import Broker
 from odradek.controller.store.payloads.broker import (
@@ -23,13 +23,14 @@ from odradek.protocol.api.leader_and_isr import LeaderAndIsrRequest, LeaderAndIs
 from odradek.protocol.api.stop_replica import StopReplicaRequest, StopReplicaResponse
 from odradek.protocol.api.update_metadata import UpdateMetadataRequest, UpdateMetadataResponse
 from odradek.protocol.api_keys import ApiKey
-from odradek.protocol.codec import decode, encode_bytes
+from odradek.protocol.codec import decode
 from odradek.protocol.header import SIZE, decode_request_header, response_frame
 from odradek.protocol.types import TopicPartition
 
 LISTENER = "PLAINTEXT"
 LOOPBACK = "127.0.0.1"
-NO_PORT = 9092  # of a broker that is reached without one
+NO_PORT = 9092  # of a broker that does not listen yet
+CLIENT_ID = "benchmark"
 PATIENCE_S = 120
 
 REQUESTS: dict[ApiKey, type[ControlRequest]] = {
@@ -76,12 +77,11 @@ class StandInBrokers:
         """Until each of these brokers was told of so many partitions."""
         await self.until(lambda picture: len(picture) == count, *ids)
 
-    # In this process
-
     def connect(self, broker: Broker) -> BrokerLink:
-        return _Link(self, broker.id)
-
-    # At a port
+        """For a controller in this process, as a broker's connects."""
+        (at,) = broker.registration.endpoints
+        client = BrokerClient(at.host, at.port, client_id=CLIENT_ID, timeout_s=PATIENCE_S)
+        return cast(BrokerLink, client)
 
     async def listen(self) -> list[asyncio.Server]:
         servers = []
@@ -116,22 +116,6 @@ class StandInBrokers:
             self.pictures[broker].update(_told(request))
             self._has_heard.set()
         return ANSWERS[type(request)]()
-
-
-class _Link:
-    def __init__(self, brokers: StandInBrokers, broker: int) -> None:
-        self._brokers = brokers
-        self._broker = broker
-
-    async def send(self, request: ControlRequest, *, version: int) -> ControlResponse:
-        frame = encode_bytes(request, version)
-        # So that no broker is told in the middle of something else, and all take turns.
-        await asyncio.sleep(0)
-        response = self._brokers.take(self._broker, decode(type(request), version, frame))
-        return decode(type(response), version, encode_bytes(response, version))
-
-    def close(self) -> None:
-        """There is nothing to let go of."""
 
 
 def _told(request: UpdateMetadataRequest) -> Iterator[tuple[TopicPartition, Told]]:

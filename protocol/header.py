@@ -10,6 +10,7 @@ response header  v0  correlation id
 
 from __future__ import annotations
 
+from functools import cache
 from struct import Struct
 from typing import Any
 
@@ -21,6 +22,8 @@ from odradek.protocol.schema import Message, int16, int32, string
 
 KEY_AND_VERSION = Struct(">hh")
 SIZE = Struct(">i")
+#: Size and correlation id; and that there are no tagged fields.
+_RESPONSE_HEAD, _FLEXIBLE_RESPONSE_HEAD = Struct(">ii"), Struct(">iix")
 
 
 class RequestHeader(Message, versions="0-2", flexible="2+"):
@@ -41,10 +44,18 @@ def request_header_version(key: ApiKey, version: int) -> int:
     return 2 if version in api(key).flexible else 1
 
 
+@cache
 def response_header_version(key: ApiKey, version: int) -> int:
     if key is ApiKey.API_VERSIONS:
         return 0
     return 1 if version in api(key).flexible else 0
+
+
+def key_and_version(frame: Buffer) -> tuple[int, int]:
+    """What every request begins with, whether or not there is such an API."""
+    if len(frame) < KEY_AND_VERSION.size:
+        raise DecodeError(f"a request of {len(frame)} bytes has no header")
+    return KEY_AND_VERSION.unpack_from(frame)
 
 
 def decode_request_header(frame: Buffer) -> tuple[RequestHeader, int]:
@@ -53,9 +64,7 @@ def decode_request_header(frame: Buffer) -> tuple[RequestHeader, int]:
     The version may be one without a schema: the header is then read as that of the version
     nearest to it, so that ApiVersions can be answered whatever was asked.
     """
-    if len(frame) < KEY_AND_VERSION.size:
-        raise DecodeError(f"a request of {len(frame)} bytes has no header")
-    number, version = KEY_AND_VERSION.unpack_from(frame)
+    number, version = key_and_version(frame)
     try:
         key = ApiKey(number)
     except ValueError:
@@ -65,9 +74,11 @@ def decode_request_header(frame: Buffer) -> tuple[RequestHeader, int]:
 
 def response_frame(key: ApiKey, version: int, correlation_id: int, response: Message) -> list[Any]:
     """A response ready to be sent: size, header and body, record data and file regions uncopied."""
-    header = ResponseHeader(correlation_id=correlation_id)
-    parts = encode(header, response_header_version(key, version))
-    return _framed(parts[0], encode(response, version))
+    is_flexible = response_header_version(key, version) == 1
+    head = _FLEXIBLE_RESPONSE_HEAD if is_flexible else _RESPONSE_HEAD
+    body = encode(response, version)
+    size = head.size - SIZE.size + sum(map(len, body))
+    return _joined(head.pack(size, correlation_id), body)
 
 
 def request_frame(
@@ -80,12 +91,14 @@ def request_frame(
         correlation_id=correlation_id,
         client_id=client_id,
     )
-    parts = encode(header, request_header_version(key, version))
-    return _framed(parts[0], encode(request, version))
+    head = encode(header, request_header_version(key, version))[0]
+    body = encode(request, version)
+    size = len(head) + sum(map(len, body))
+    return _joined(SIZE.pack(size) + head, body)
 
 
-def _framed(header: bytes, body: list[Any]) -> list[Any]:
-    size = len(header) + sum(map(len, body))
-    first = body[0] if body and isinstance(body[0], bytes) else b""
-    rest = body[1:] if first else body
-    return [b"".join((SIZE.pack(size), header, first)), *rest]
+def _joined(head: bytes, body: list[Any]) -> list[Any]:
+    if body and isinstance(body[0], bytes):
+        body[0] = head + body[0]
+        return body
+    return [head, *body]

@@ -16,6 +16,7 @@ A log:
     leader_epochs.py       where each leader's records began
     flush_plan.py          what must be synced so that records survive a power cut
     log_loader.py          opening its directory, after a clean stop or a crash
+    index_soundness.py     can a segment's indexes be believed
     segment_recovery.py    a segment after an unclean stop
     segment_split.py       a segment that reaches too far for its indexes
     swap_recovery.py       a compaction that a crash interrupted

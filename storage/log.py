@@ -39,7 +39,12 @@ from odradek.storage.flush_plan import FlushPlan
 from odradek.storage.leader_epochs import LeaderEpochs
 from odradek.storage.log_segment import LogSegment, SegmentShape
 from odradek.storage.log_truncation import truncate_fully
-from odradek.storage.open_segments import OutOfDescriptors, is_for_want_of_descriptors, let_go
+from odradek.storage.open_segments import (
+    OutOfDescriptors,
+    is_for_want_of_descriptors,
+    let_go,
+    undivided,
+)
 from odradek.storage.producers.append import AppendOrigin
 from odradek.storage.producers.state import ProducerStates
 from odradek.storage.producers.verification_guards import VerificationGuard
@@ -180,7 +185,12 @@ class Log:
         segment = self.segments.active
         if must_roll(self, segment, admitted, now_ms):
             segment = self._rolled_for(admitted, now_ms)
-        segment.append(admitted.buffers, admitted.batches)
+        if segment.base_offset > self.end_offset:
+            # It has begun beyond the end: without a batch in it, the log could not go on.
+            with undivided():
+                segment.append(admitted.buffers, admitted.batches)
+        else:
+            segment.append(admitted.buffers, admitted.batches)
         self.end_offset = admitted.last_offset + 1
         self.producers.apply(decision)
         for transaction in decision.completed:
@@ -281,7 +291,7 @@ class Log:
                 # Compaction has left nothing at or after the offset in this segment.
                 segment = following
         except OSError as failure:
-            if is_for_want_of_descriptors(failure):
+            if is_for_want_of_descriptors(failure) and not segment.are_indexes_half_made:
                 let_go(self.segments)
                 raise OutOfDescriptors(f"reading {self.partition}: {failure}") from failure
             raise
@@ -329,7 +339,8 @@ class Log:
         up_to = self.end_offset if up_to is None else up_to
         # At the end of the log, even an empty segment counts: its name says what comes next.
         end = up_to + 1 if up_to == self.end_offset else up_to
-        segments = self.segments.between(self.recovery_point, end)
+        # From the one before, too: since it was synced it may have been sealed, and so cut.
+        segments = self.segments.between(self.recovery_point - 1, end)
         return FlushPlan(
             directory=self.directory,
             batches=tuple(segment.file for segment in segments),

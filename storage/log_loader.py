@@ -6,7 +6,7 @@
               at the first bad batch, and what follows it is dropped; costs in proportion to what
               was not synced.  Leaves a directory that opens like a clean one, so that it can run
               in another process
-    open_log  missing or misshapen indexes are made anew; the ends of the log, its epochs and its
+    open_log  indexes that cannot be believed are made anew; the ends of the log, its epochs and its
               producers are found
 
 What cannot be trusted is made anew from the batches and reported: indexes by their shape here and
@@ -28,9 +28,9 @@ from odradek.protocol.errors import CorruptMessage
 from odradek.protocol.records.batch import NO_PARTITION_LEADER_EPOCH
 from odradek.protocol.types import TopicPartition
 from odradek.storage import files, leader_epochs
-from odradek.storage.abort_evidence import agrees_with_batches
 from odradek.storage.checkpoint import CheckpointDamaged
 from odradek.storage.deletion import remove, set_aside_from_the_end
+from odradek.storage.index_soundness import has_sound_indexes
 from odradek.storage.leader_epochs import LeaderEpochs
 from odradek.storage.log import Log, LogParts, shape_of
 from odradek.storage.log_segment import LogSegment
@@ -142,9 +142,10 @@ def _go_on_to(
             f"{segment}: the offsets from {end_offset} on, before it, are missing, unless they "
             "were compacted away before the topic's policy changed"
         )
-    # As a roll does: when the segments before it are deleted, their producers stay known.
+    # As a roll does: when the segments before it are deleted, their producers stay known.  Synced,
+    # as the log that is opened next does not know which snapshots are new.
     producers.advance(segment.base_offset)
-    producers.take_snapshot(is_synced=False)
+    producers.take_snapshot()
 
 
 def _compare(recovery: SegmentRecovery, later: list[LogSegment]) -> None:
@@ -296,11 +297,11 @@ def _mend_indexes(
     place: LogPlace, segments: SegmentList, snapshots: list[int], findings: Findings
 ) -> None:
     """All three of a segment: that a transaction index is missing cannot be told by itself."""
-    damaged = [segment for segment in segments if not _has_sound_indexes(segment, segments)]
+    damaged = [segment for segment in segments if not has_sound_indexes(segment, segments)]
     known: ProducerStates | None = None
     previous: LogSegment | None = None
     for segment in damaged:
-        findings.note(f"{segment}: an index is missing or damaged, and made anew")
+        findings.note(f"{segment}: an index is missing, damaged or incomplete, and made anew")
         if known is None or previous is None or segments.after(previous) is not segment:
             known = _producers_before(segment, place, segments, snapshots, findings)
         damage = rebuild_transaction_index(segment, known)
@@ -309,18 +310,6 @@ def _mend_indexes(
         if damage is not None:
             findings.note(f"{segment}: {damage}")
         previous = segment
-
-
-def _has_sound_indexes(segment: LogSegment, segments: SegmentList) -> bool:
-    """By their shape only: a look inside all indexes would take too long for many partitions.
-
-    Transaction indexes are few and short, and nobody would notice later that one is wrong.
-    """
-    index, time_index = segment.index.entries, segment.time_index.entries
-    exist = index.was_there and time_index.was_there
-    are_whole = index.has_whole_entries and time_index.has_whole_entries
-    is_sound = segment.transaction_index.is_sound(base_offset=segment.base_offset)
-    return exist and are_whole and is_sound and agrees_with_batches(segment, segments)
 
 
 def _producers_before(

@@ -85,6 +85,7 @@ class LogSegment:
         self._bytes_since_entry = 0
         self._largest: TimestampOffset | None = None
         self._are_indexes_new = False
+        self.are_indexes_half_made = False  # if it was broken off, the log has to be opened again
         #: What its age is counted from, once that has been looked at: see rolling.py.
         self.first_timestamp: int | None = None
         self.begun_ms: int | None = None
@@ -113,7 +114,8 @@ class LogSegment:
     def is_at_rest(self) -> bool:
         """Whether it may be closed: it has its name, and was only read since it was opened."""
         has_room = self.index.entries.has_room or self.time_index.entries.has_room
-        return self._bytes_since_entry == 0 and not has_room and self.stage is Stage.IN_USE
+        is_changing = has_room or self.are_indexes_half_made
+        return self._bytes_since_entry == 0 and not is_changing and self.stage is Stage.IN_USE
 
     @property
     def largest(self) -> TimestampOffset:
@@ -194,17 +196,23 @@ class LogSegment:
 
     def rebuild_indexes(self) -> CorruptMessage | None:
         """Both anew from the batches, up to the first that cannot be one; why not, if there is."""
+        self.are_indexes_half_made = True
+        with open_segments.undivided():
+            self.reset_indexes()
+            damage = self._note_all()
+            self.seal()
+        self.are_indexes_half_made = False
         self._are_indexes_new = True
-        self.reset_indexes()
-        damage = None
-        try:
-            first, last = self.base_offset, self.offset_max
-            for position, batch in batch_scan.ascending(self.batches(), first=first, last=last):
-                self.note(position, batch.size_bytes, batch.last_offset, batch.max_timestamp)
-        except CorruptMessage as found:
-            damage = found
-        self.seal()
         return damage
+
+    def _note_all(self) -> CorruptMessage | None:
+        batches = batch_scan.ascending(self.batches(), first=self.base_offset, last=self.offset_max)
+        try:
+            for position, batch in batches:
+                self.note(position, batch.size_bytes, batch.last_offset, batch.max_timestamp)
+        except CorruptMessage as damage:
+            return damage
+        return None
 
     def recovered(self, *, size_bytes: int) -> None:
         """The .log file has been cut to ``size_bytes``, and every batch in it noted."""
@@ -226,6 +234,9 @@ class LogSegment:
     def abandon(self) -> None:
         """Let go of the files as they are."""
         self._file = None
+        if self._opened is not None:
+            self._opened.forget(self)
+            self._opened = None
         self._bytes_since_entry = 0
         self.index.entries.abandon()
         self.time_index.entries.abandon()

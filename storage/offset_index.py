@@ -9,8 +9,8 @@ The index is sparse.  The segment adds an entry about every ``index.interval.byt
 offset of what it then appends, so a lookup yields a place to start scanning, never the answer.
 
 An open index is preallocated; closing cuts it to its entries.  A crash therefore leaves a file of
-the wrong length or with zeros at its end, which recovery makes anew.  There is no checksum: whoever
-follows an entry sees by the batch it finds there whether the entry is sound.
+the wrong length or with zeros at its end, which is made anew when the log is opened.  There is no
+checksum: whoever follows an entry sees by the batch it finds there whether the entry is sound.
 
 Owner: the event loop.
 """

@@ -64,13 +64,16 @@ class OpenSegments:
         self._opened[segment] = None
         most = open_max()
         if len(self._opened) > most:
-            opened = [each for each in self._opened if each.is_open]
+            opened = list(self._opened)
             # Some more than need be, or going over all of them would be due again at once.
             let_go([each for each in opened if each.is_at_rest][: -most + most // 8])
-            self._opened = WeakKeyDictionary({each: None for each in opened if each.is_open})
+
+    def forget(self, segment: LogSegment) -> None:
+        """It has been closed."""
+        self._opened.pop(segment, None)
 
 
-#: Kept by the segments that were opened in a directory.
+#: Kept by the segments that are open in a directory.
 _in_directory: WeakValueDictionary[Path, OpenSegments] = WeakValueDictionary()
 
 

@@ -60,14 +60,17 @@ def _age_by_clock_ms(segment: LogSegment, now_ms: int) -> int:
 
 def first_timestamp(segment: LogSegment) -> int:
     """The largest timestamp in the first batch of the segment; NO_TIMESTAMP if it has none."""
-    if segment.first_timestamp is None:
-        segment.first_timestamp = NO_TIMESTAMP
+    found = segment.first_timestamp
+    if found is None:
+        found = NO_TIMESTAMP
         # Whoever reads the batch will be told of damage; whoever looks at many has none left open.
         with suppress(CorruptMessage), left_as_found(segment):
             first = segment.find(segment.base_offset)
             if first is not None:
-                segment.first_timestamp = segment.batch_at(first).max_timestamp
-    return segment.first_timestamp
+                found = segment.batch_at(first).max_timestamp
+        # Not before: a look for which no descriptor is left tells nothing.
+        segment.first_timestamp = found
+    return found
 
 
 def _jitter_ms(log: Log, segment: LogSegment, most_ms: int) -> int:

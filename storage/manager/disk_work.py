@@ -117,11 +117,12 @@ class DiskWork:
         """True if a failure means nothing any more."""
         step, self._step = self._step, _nothing
         assert not self.is_running, f"{self} was left before it had been run"
-        if self.is_exclusive:
-            self.directory.is_busy = False
-        if step is not _nothing:
+        is_begun = step is not _nothing
+        if is_begun:
+            # Else it is another's work that keeps it busy.
+            self.directory.is_busy = self.directory.is_busy and not self.is_exclusive
             self.directory.end_use()
-        is_pointless = step is _nothing or self._is_pointless()
+        is_pointless = not is_begun or self._is_pointless()
         if isinstance(failure, OSError) and not is_pointless:
             raise self._failed(failure) from failure
         self._ended(failure is None and not is_pointless)

@@ -1,13 +1,16 @@
 """A log must answer as a list would, whatever happens to it."""
 
 import shutil
+from typing import ClassVar
 
 from hypothesis import settings as hypothesis_settings
 from hypothesis.stateful import invariant, precondition, rule
 from hypothesis.strategies import booleans, integers, sampled_from
 
 from odradek.protocol.errors import OffsetOutOfRange
+from odradek.protocol.records.compression import Codec
 from odradek.storage import log_lookup
+from odradek.storage.batch_scan import HEADERS_READ_BYTES
 from odradek.storage.cleaner.offset_map import ENTRY_BYTES
 from odradek.storage.cleaner.schedule import CleanerSchedule
 from odradek.storage.deletion import remove
@@ -15,13 +18,15 @@ from odradek.storage.log_truncation import truncate
 from odradek.storage.retention import apply_retention
 from tests.support.faulty_disk import FaultyDisk
 from tests.support.log_model_machine import (
+    ALL_TIMESTAMPS,
     DELETE_RETENTION_MS,
+    RECORDS,
     RETENTION_MS,
     SETTINGS,
     TIMESTAMPS,
     expect,
 )
-from tests.support.log_model_writers import WriterRules
+from tests.support.log_model_writers import TRANSACTIONAL, WriterRules
 from tests.support.logs import NOW_MS, batches_from, records_from, recovered
 from tests.support.read_committed import read_committed
 from tests.support.stepwise_compaction import StepwiseCompaction
@@ -59,6 +64,14 @@ class LogAgainstAList(WriterRules):
             self.all_producers_are_in_batches = False
         model.truncate(offset)
         self.producers_were_read()
+        self.look_around()
+
+    @rule(producer_id=TRANSACTIONAL, records=RECORDS)
+    def cut_off_an_abort(self, producer_id, records):
+        """What it aborted may stay, and is open again."""
+        self.append_in_a_transaction(producer_id, records, codec=Codec.NONE, bumps=False)
+        self.end_a_transaction(producer_id, is_commit=False, bumps=False)
+        self.cut_the_end(back=1)
 
     @rule(forward=integers(0, 8))
     def delete_records(self, forward):
@@ -123,6 +136,7 @@ class LogAgainstAList(WriterRules):
             if not self.compaction.step():
                 remove(self.compaction.old)
                 self.compaction = None
+                self.look_around()
                 break
 
     @precondition(lambda self: self.compaction is not None)
@@ -167,6 +181,7 @@ class LogAgainstAList(WriterRules):
         self.producers_were_read()
         self.replicate_to(high_watermark)
         self.follow()
+        self.look_around()
 
     @precondition(lambda self: self.compaction is None and self.all_producers_are_in_batches)
     @rule()
@@ -174,7 +189,7 @@ class LogAgainstAList(WriterRules):
         copy = shutil.copytree(self.directory, self.directory.with_name("copy-0"))
         for snapshot in copy.glob("*.snapshot"):
             snapshot.unlink()
-        log = recovered(copy, start_offset=self.log.start_offset, **SETTINGS)
+        log = recovered(copy, start_offset=self.log.start_offset, **self.settings)
         forgotten = self.model.forgotten
         assert known_producers(log, but=forgotten) == known_producers(self.log, but=forgotten)
         undecided = self.log.producers.first_undecided_offset
@@ -214,16 +229,41 @@ class LogAgainstAList(WriterRules):
 
     @rule(start=integers(0, 60), length=integers(1, 30), timestamp=TIMESTAMPS)
     def look_up(self, start, length, timestamp):
-        start = max(start, self.model.start_offset)
+        self._check_aborted(max(start, self.model.start_offset), length)
+        self._check_times([timestamp])
+
+    @rule()
+    def look_around(self):
+        """All that can be asked, where an answer may have changed: something has just happened."""
+        self._check_times(ALL_TIMESTAMPS)
+        start, end = self.model.start_offset, self.model.end_offset
+        self._check_aborted(start, end - start + 1)
+        for segment in self.log.segments:
+            at = max(start, segment.base_offset - 1)
+            self._check_aborted(at, 1)
+            if at < end:
+                assert records_from(self.log, at, up_to=end) == self.model.visible(at, end)
+
+    def _check_aborted(self, start, length):
         found = self.log.aborted_transactions(start=start, end=start + length)
         self.model.check_aborted(found, start=start, end=start + length)
-        at = log_lookup.first_at_or_after(self.log, timestamp)
+
+    def _check_times(self, timestamps):
         markers = markers_in(self.log)
-        expected = self.model.first_at_or_after(timestamp, markers=markers)
-        assert (None if at is None else at.offset) == expected
+        for timestamp in timestamps:
+            at = log_lookup.first_at_or_after(self.log, timestamp)
+            expected = self.model.first_at_or_after(timestamp, markers=markers)
+            assert (None if at is None else at.offset) == expected
         largest = log_lookup.of_largest_timestamp(self.log)
         expected = self.model.of_largest_timestamp(markers=markers)
         assert (None if largest is None else (largest.offset, largest.timestamp)) == expected
+
+
+class LargeBatchesAgainstAList(LogAgainstAList):
+    """Each has an index entry, and is found by it without a look at the one before."""
+
+    settings: ClassVar = SETTINGS | {"segment_bytes": 60_000}
+    value_bytes = 2 * HEADERS_READ_BYTES + 1000
 
 
 def known_producers(log, *, but):
@@ -262,4 +302,6 @@ def start_after_retention(log, now_ms):
 
 
 LogAgainstAList.TestCase.settings = hypothesis_settings(stateful_step_count=50)
+LargeBatchesAgainstAList.TestCase.settings = hypothesis_settings(stateful_step_count=50)
 TestLogAgainstAList = LogAgainstAList.TestCase
+TestLargeBatchesAgainstAList = LargeBatchesAgainstAList.TestCase

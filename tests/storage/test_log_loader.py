@@ -2,9 +2,11 @@
 
 import pytest
 
+from odradek.storage import files
 from odradek.storage.log_loader import Findings, recover
 from odradek.storage.log_lookup import first_at_or_after
 from odradek.storage.paths import Content
+from odradek.storage.retention import apply_retention
 from tests.support.logs import (
     NOW_MS,
     append,
@@ -14,6 +16,7 @@ from tests.support.logs import (
     records_from,
     recovered,
 )
+from tests.support.power_cut import PowerCut
 
 
 def values(log):
@@ -207,6 +210,28 @@ def test_recovery_costs_no_more_than_what_was_not_synced(tmp_path):
     log.abandon()
     place = place_of(tmp_path / "events-0", segment_bytes=600, recovery_point=10)
     assert recover(place).recovered_segments == 1
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_producers_of_a_segment_deleted_after_a_recovery_survive_a_power_cut(tmp_path, seed):
+    directory = tmp_path / "events-0"
+    with PowerCut(tmp_path, seed) as disk:
+        files.system.mkdir(directory)
+        log = opened(directory)
+        append(log, b"a", producer_id=7, producer_epoch=3, base_sequence=0)
+        log.roll(now_ms=NOW_MS)
+        append(log, b"b")
+        log.abandon()
+        log = recovered(directory)
+        log.flush(now_ms=NOW_MS)
+        files.sync_directory(tmp_path)
+        log.advance_start(1)
+        apply_retention(log, now_ms=NOW_MS)
+        flushed = {"recovery_point": log.recovery_point, "start_offset": log.start_offset}
+        log.abandon()
+        disk.cut()
+        log = recovered(directory, **flushed)
+    assert 7 in log.producers.states, disk
 
 
 def test_progress_is_reported_by_segment(tmp_path):

@@ -147,6 +147,14 @@ def share_of_one_log(limit):
     return int(subprocess.check_output([sys.executable, "-c", code]))
 
 
+def test_a_log_that_has_no_segment_open_has_no_share(hosted, tmp_path):
+    before = len(open_files._in_directory)
+    read(hosted, 7)
+    assert len(open_files._in_directory) == before + 1
+    hosted.log.abandon()
+    assert len(open_files._in_directory) == before
+
+
 def test_reads_that_stay_within_as_many_segments_open_none(hosted, monkeypatch):
     for offset in range(OPEN_MAX):
         read(hosted, offset)

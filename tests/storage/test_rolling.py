@@ -6,7 +6,9 @@ import pytest
 
 from odradek.protocol.records.compression import Codec
 from odradek.storage.log_truncation import truncate
+from odradek.storage.open_segments import OutOfDescriptors
 from tests.support.damage import flip_in_batch
+from tests.support.few_descriptors import none_left
 from tests.support.legacy_messages import message, wrapper
 from tests.support.logs import NOW_MS, append, opened, records_batch, records_from
 
@@ -174,6 +176,16 @@ class TestAge:
         flip_in_batch(log.segments.active, 0, 8)
         log = opened(directory, segment_ms=1000, recovery_point=3)
         assert append(log, b"b", timestamp=4).first_offset == 3
+
+    def test_an_age_that_could_not_be_looked_up_is_looked_up_again(self, directory):
+        log = opened(directory, segment_ms=1000)
+        append(log, b"a", timestamp=NOW_MS)
+        log.close(now_ms=NOW_MS)
+        log = opened(directory, segment_ms=1000)
+        with none_left(), pytest.raises(OutOfDescriptors):
+            append(log, b"b", timestamp=NOW_MS + 1)
+        append(log, b"b", timestamp=NOW_MS + 5000)
+        assert base_offsets(log) == [0, 1]
 
 
 class TestJitter:

@@ -129,6 +129,15 @@ def test_a_bug_is_not_the_disks_failure(directory):
     assert directory.is_online
 
 
+def test_exclusive_work_that_was_pointless_leaves_the_directory_to_others(directory):
+    story = Story(directory, is_exclusive=True)
+    story.is_pointless = True
+    with Story(directory, is_exclusive=True).work:
+        carry_out(story.work)
+        assert directory.is_busy
+    assert not directory.is_busy
+
+
 def test_exclusive_work_is_the_only_one_of_its_directory(directory):
     first = Story(directory, is_exclusive=True).work
     second = Story(directory, is_exclusive=True).work

@@ -1,18 +1,20 @@
 """Logs that want of descriptors has left half changed, and their way back into use."""
 
 import errno
+import os
+from contextlib import suppress
 
 import pytest
 
 from odradek.protocol.error_codes import ErrorCode
 from odradek.protocol.errors import KafkaStorageError, code_of
 from odradek.protocol.types import Uuid
-from odradek.storage import clean_shutdown
+from odradek.storage import clean_shutdown, files
 from odradek.storage.manager.directory import LogDirectoryOffline
 from odradek.storage.manager.disk_work import carry_out
 from odradek.storage.offset_checkpoints import RECOVERY_POINTS
 from odradek.storage.open_segments import OutOfDescriptors
-from tests.support.faulty_disk import FaultyDisk
+from odradek.storage.paths import Content
 from tests.support.few_descriptors import FewDescriptors, none_left
 from tests.support.log_managers import (
     EVENTS,
@@ -26,7 +28,7 @@ from tests.support.log_managers import (
     values_in,
     written,
 )
-from tests.support.logs import NOW_MS, append
+from tests.support.logs import NOW_MS, append, records_batch
 
 TOPIC_ID = Uuid(bytes(range(16)))
 
@@ -46,6 +48,10 @@ def roll_without_descriptors(hosted, **how):
     with none_left(**how), pytest.raises(OutOfDescriptors) as refusal, hosted as log:
         log.roll(now_ms=NOW_MS)
     assert code_of(refusal.value) == ErrorCode.KAFKA_STORAGE_ERROR.code
+
+
+def take(log, value, *, base_offset):
+    log.append_as_follower(records_batch(value, base_offset=base_offset), now_ms=NOW_MS)
 
 
 @pytest.mark.parametrize("error", [errno.EMFILE, errno.ENFILE])
@@ -155,11 +161,60 @@ def test_what_is_appended_next_is_not_taken_for_synced_after_a_power_cut(manager
     assert RECOVERY_POINTS.read(tmp_path)[EVENTS] == hosted.log.recovery_point
 
 
-def test_a_write_that_failed_unnoticed_takes_the_directory_offline(manager, hosted):
+def test_a_write_that_failed_unnoticed_takes_the_directory_offline(manager, hosted, monkeypatch):
     roll_without_descriptors(hosted)
     (work,) = manager.mendings(now_ms=NOW_MS)
-    with FaultyDisk(fail_at=1, counting={"fsync"}), pytest.raises(LogDirectoryOffline):
+    written_with = hosted.log.segments.active.file
+    sync = files.system.fsync
+
+    def told_once(descriptor):
+        if descriptor == written_with.fileno():
+            raise OSError(errno.EIO, "an earlier write has failed")
+        sync(descriptor)
+
+    monkeypatch.setattr(files.system, "fsync", told_once)
+    with pytest.raises(LogDirectoryOffline, match="an earlier write"):
         carry_out(work)
+
+
+def test_when_it_was_flushed_is_known_afterwards(manager, hosted):
+    flush(hosted)
+    roll_without_descriptors(hosted)
+    carry_all(manager.mendings(now_ms=NOW_MS + 5))
+    assert hosted.log.last_flush_ms == NOW_MS
+
+
+def test_what_mending_has_changed_is_synced_when_the_log_is_closed(tmp_path, monkeypatch):
+    before = managing(tmp_path)
+    written(before, EVENTS, b"a")
+    before.close(now_ms=NOW_MS)
+    manager = managing(tmp_path)
+    hosted = manager.find(EVENTS)
+    assert not hosted.is_mended
+    hosted.is_in_doubt = True
+    carry_all(manager.mendings(now_ms=NOW_MS))
+    synced = []
+    sync = files.system.fsync
+    monkeypatch.setattr(files.system, "fsync", lambda it: (synced.append(name_of(it)), sync(it)))
+    manager.close(now_ms=NOW_MS)
+    assert "00000000000000000000.log" in synced
+
+
+def name_of(descriptor):
+    return os.path.basename(os.readlink(f"/proc/self/fd/{descriptor}"))
+
+
+def test_what_follows_a_shorter_end_is_compacted_again(manager, hosted):
+    flush(hosted)
+    manager.cleaner.cleaned_to(hosted.log, 2)
+    with none_left(), pytest.raises(OutOfDescriptors):
+        carry_out(manager.truncate(hosted, 0, now_ms=NOW_MS))
+    hosted.log.segments.active.abandon()
+    os.truncate(hosted.log.segments.active.path(Content.BATCHES), 0)
+    hosted.log.recovery_point = 0
+    carry_all(manager.mendings(now_ms=NOW_MS))
+    assert hosted.log.end_offset == 0
+    assert manager.cleaner.checkpoint(hosted.log) == 0
 
 
 def test_a_log_in_doubt_can_be_deleted(manager, hosted, tmp_path):
@@ -188,6 +243,37 @@ def test_an_append_that_could_not_open_the_log_leaves_no_doubt(manager, hosted, 
         append(log, b"c")
     assert not hosted.is_in_doubt
     assert values_in(written(again, EVENTS, b"d")) == [b"a", b"b", b"d"]
+
+
+def test_a_segment_begun_in_a_gap_and_never_written_to_leaves_the_log_to_be_mended(tmp_path):
+    for fail_at in range(1, 30):
+        manager = managing(tmp_path / str(fail_at), segment_bytes=300)
+        hosted = manager.create(EVENTS, now_ms=NOW_MS)
+        with hosted as log:
+            take(log, bytes(200), base_offset=0)
+            log.advance_high_watermark(1)
+        with FewDescriptors(fail_at=fail_at) as system, suppress(OutOfDescriptors), hosted as log:
+            take(log, bytes(200), base_offset=10)
+        if not system.failed_calls:
+            break
+        carry_all(manager.mendings(now_ms=NOW_MS))
+        carry_out(manager.truncate(hosted, 1, now_ms=NOW_MS))
+        with hosted as log:
+            take(log, b"of another leader", base_offset=1)
+            assert log.end_offset == 2
+        assert values_in(hosted) == [bytes(200), b"of another leader"]
+    assert fail_at > 5
+
+
+def test_a_segment_that_could_not_be_written_to_at_the_end_of_the_log_leaves_no_doubt(tmp_path):
+    manager = managing(tmp_path, segment_bytes=300)
+    hosted = written(manager, EVENTS, bytes(200))
+    with hosted as log:
+        log.roll(now_ms=NOW_MS)
+    with FewDescriptors(fail_at=1), pytest.raises(OutOfDescriptors), hosted as log:
+        append(log, bytes(200))
+    assert not hosted.is_in_doubt
+    assert values_in(written(manager, EVENTS, b"b")) == [bytes(200), b"b"]
 
 
 def test_a_log_that_could_not_be_made_leaves_nothing_behind(tmp_path):

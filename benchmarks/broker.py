@@ -1,0 +1,181 @@
+"""How fast is the broker, and what does it cost?  Beside Apache Kafka in the same run, if wanted.
+
+    python benchmarks/broker.py [--kafka [VERSION]] [--only NAME ...] [--quick] [--list]
+    python benchmarks/broker.py --bootstrap HOST:PORT [--pid PID]     any broker that runs already
+
+    --kafka                  starts Apache Kafka too (KRaft, one node, 1 GB heap); the sides take
+                             turns, and ratios are printed against the goals
+    --kafka-home             where an Apache Kafka is unpacked, for its broker and its performance
+                             tools; without it, Maven brings the jars into the cache
+    --rdkafka-performance    the program of that name, if there is one: it is the leanest client
+
+Every measure of broker_measures.py has a fresh topic.  Of some rounds the best of each figure
+counts: whatever else runs here only ever makes a round slower.  Before the first, all sides are
+warmed up, which in a quick run is not enough for Kafka: the ratios flatter us then.  The CPU time
+of the broker's process suffers least from other loads:
+
+    CPU us/req   for each request     CPU s/GB   for each GB of record values, in or out
+
+A load has one driver, which is printed, since it may be the bottleneck on few cores; the same
+drives both sides.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import shutil
+import sys
+import tempfile
+from collections.abc import Sequence
+from contextlib import ExitStack
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parent.parent))
+sys.path.insert(0, str(Path(__file__).parent))
+
+import broker_sides
+from broker_clients import LeftOut, LoadFailed
+from broker_figures import Figures, Tools
+from broker_measures import MEASURES, RISING, Measure
+from broker_raw import Refused
+from broker_sides import Side
+
+from tests.support.kafka_jars import KAFKA_3_9, KafkaUnavailable, kafka_jars
+
+ROUNDS, SECONDS, FILLED_MB = 3, 5.0, 200
+WARMING_UP = ("requests-10x5", "batches-16KB-1KB", "consume-16KB-batches")
+QUICK_ROUNDS, QUICK_SECONDS, QUICK_FILLED_MB = 1, 2.0, 50
+
+
+def main() -> int:
+    arguments = _arguments()
+    if arguments.list:
+        print("\n".join(MEASURES))
+        return 0
+    directory = Path(tempfile.mkdtemp(prefix="odradek-broker-", dir=arguments.directory))
+    if arguments.kafka_home:
+        _use_unpacked(arguments, directory)
+    try:
+        with ExitStack() as endings:
+            sides = _sides(arguments, directory, endings)
+            return _measure_all(sides, arguments)
+    except KafkaUnavailable as why:
+        print(f"Apache Kafka cannot run here: {why}", file=sys.stderr)
+        return 1
+    finally:
+        shutil.rmtree(directory, ignore_errors=True)
+
+
+def _arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--kafka", nargs="?", const=KAFKA_3_9, metavar="VERSION")
+    parser.add_argument("--kafka-home", type=Path, metavar="FOLDER")
+    parser.add_argument("--rdkafka-performance", type=Path, metavar="PROGRAM")
+    parser.add_argument("--bootstrap", metavar="HOST:PORT")
+    parser.add_argument("--pid", type=int, help="of the broker at --bootstrap, for what it costs")
+    parser.add_argument("--only", action="append", choices=MEASURES, metavar="NAME")
+    parser.add_argument("--quick", action="store_true", help="one short round of each")
+    parser.add_argument("--rounds", type=int)
+    parser.add_argument("--list", action="store_true", help="the names of all measures")
+    parser.add_argument("--directory", help="where to write; a temporary folder by default")
+    return parser.parse_args()
+
+
+def _use_unpacked(arguments: argparse.Namespace, directory: Path) -> None:
+    """As if it were in the cache, which is where all others look for it."""
+    version = arguments.kafka or KAFKA_3_9
+    (directory / version).symlink_to((arguments.kafka_home / "libs").resolve())
+    os.environ["ODRADEK_KAFKA_CACHE"] = str(directory)
+
+
+def _sides(arguments: argparse.Namespace, directory: Path, endings: ExitStack) -> list[Side]:
+    if arguments.bootstrap:
+        return [broker_sides.at(arguments.bootstrap, arguments.pid)]
+    sides = [endings.enter_context(broker_sides.ours(directory / "odradek"))]
+    if arguments.kafka:
+        version = arguments.kafka
+        sides.append(
+            endings.enter_context(broker_sides.kafka(directory / "kafka", version=version))
+        )
+    return sides
+
+
+def _measure_all(sides: Sequence[Side], arguments: argparse.Namespace) -> int:
+    """The exit status: 1 if a load has failed."""
+    tools = _tools(arguments)
+    rounds = arguments.rounds or (QUICK_ROUNDS if arguments.quick else ROUNDS)
+    print(f"{os.cpu_count()} processors; the best of {rounds} rounds of {tools.seconds:.0f} s")
+    for _ in range(rounds):
+        _warm_up(sides, tools)
+    status = 0
+    for name in arguments.only or MEASURES:
+        print(f"\n{name}  (load average {os.getloadavg()[0]:.1f})", flush=True)
+        measure = MEASURES[name]
+        try:
+            best = _best(measure, sides, tools, rounds if measure.is_repeated else 1)
+            _print(measure, best)
+        except (LoadFailed, Refused) as failure:
+            print(f"  FAILED: {failure}")
+            status = 1
+    return status
+
+
+def _warm_up(sides: Sequence[Side], tools: Tools) -> None:
+    """A virtual machine is slow until it has compiled what it runs."""
+    for name in WARMING_UP:
+        for side in sides:
+            MEASURES[name].load(side, tools)
+
+
+def _tools(arguments: argparse.Namespace) -> Tools:
+    jars: Path | None = None
+    try:
+        jars = kafka_jars(arguments.kafka or KAFKA_3_9)
+    except KafkaUnavailable as why:
+        print(f"without Kafka's performance tools: {why}")
+    quick = arguments.quick
+    return Tools(
+        QUICK_SECONDS if quick else SECONDS,
+        QUICK_FILLED_MB if quick else FILLED_MB,
+        jars,
+        arguments.rdkafka_performance,
+    )
+
+
+def _best(measure: Measure, sides: Sequence[Side], tools: Tools, rounds: int) -> dict[str, Figures]:
+    """Of each side, the best of every figure; the sides take turns."""
+    best: dict[str, Figures] = {}
+    for _ in range(rounds):
+        for side in sides:
+            try:
+                measured = measure.load(side, tools)
+            except LeftOut as why:
+                print(f"  {side.name}: left out, {why}")
+            else:
+                row = best.setdefault(f"{side.name} ({measured.driver})", {})
+                for figure, reached in measured.figures.items():
+                    better = max if figure in RISING else min
+                    row[figure] = better(row.get(figure, reached), reached)
+    return best
+
+
+def _print(measure: Measure, best: dict[str, Figures]) -> None:
+    for name, figures in best.items():
+        told = "  ".join(f"{figure} {_rounded(reached)}" for figure, reached in figures.items())
+        print(f"  {name}: {told}")
+    rows = list(best.values())
+    for goal in measure.goals if rows else ():
+        line = goal.judged(rows[0], rows[1] if len(rows) > 1 else None)
+        if line is not None:
+            print(f"  {line}")
+
+
+def _rounded(reached: float) -> str:
+    return f"{reached:,.0f}" if reached >= 100 else f"{reached:.3g}"
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,290 @@
+"""Loads of real clients: librdkafka in Python processes, its performance program, Kafka's tools.
+
+librdkafka            through confluent-kafka; a process makes or takes about half a million
+                      records a second at most, which small records reach
+rdkafka_performance   the same library from C, where somebody has built it
+ProducerPerformance,  of Kafka's jars; the latter needs a group coordinator
+ConsumerPerformance
+"""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import threading
+import time
+from collections.abc import Callable, Iterable, Mapping
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass, field
+from multiprocessing import get_context
+from pathlib import Path
+from typing import Any, TypeVar
+
+from confluent_kafka import OFFSET_BEGINNING, OFFSET_END, Consumer, Producer, TopicPartition
+
+Task = TypeVar("Task")
+Result = TypeVar("Result")
+
+TIMEOUT_S = 120.0
+FLUSH_TIMEOUT_S = 30.0
+TAIL_TIMEOUT_S = 5.0
+PRODUCED_AT_ONCE = 500
+CONSUMED_AT_ONCE = 10_000
+JAVA = ("java", "-Xmx512m")
+PRODUCED = re.compile(
+    r"(\d+) records sent, ([\d.]+) records/sec.* ([\d.]+) ms 50th, .* ([\d.]+) ms 99th"
+)
+RDKAFKA = re.compile(r"in (\d+)ms: (\d+) msgs/s")
+
+
+class LoadFailed(Exception):
+    """A client did not do what it was asked for; quotes what it wrote."""
+
+
+class LeftOut(Exception):
+    """This cannot be measured here; the message says why."""
+
+
+@dataclass(frozen=True, slots=True)
+class ClientLoad:
+    """What one client process is to do."""
+
+    bootstrap: str
+    topic: str
+    partitions: int = 1
+    record_bytes: int = 1024
+    records: int = 0
+    seconds: float = 3.0
+    settings: Mapping[str, str | int | bool] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Latency:
+    p50_ms: float
+    p99_ms: float
+
+    @classmethod
+    def of(cls, samples_ms: list[float]) -> Latency | None:
+        ordered = sorted(samples_ms)
+        if not ordered:
+            return None
+        return cls(ordered[len(ordered) // 2], ordered[len(ordered) * 99 // 100])
+
+
+@dataclass(frozen=True, slots=True)
+class Served:
+    """What a load has moved, and how long that took."""
+
+    driver: str
+    records: int
+    size_bytes: int
+    seconds: float
+    requests: int = 0
+    latency: Latency | None = None
+
+
+def in_processes(run: Callable[[Task], Result], tasks: Iterable[Task]) -> list[Result]:
+    """Each task in a process of its own, all at the same time."""
+    tasks = list(tasks)
+    with ProcessPoolExecutor(len(tasks), mp_context=get_context("spawn")) as pool:
+        return list(pool.map(run, tasks, timeout=TIMEOUT_S))
+
+
+def together(served: list[Served]) -> Served:
+    """Of processes that ran at the same time."""
+    return Served(
+        f"{len(served)} x {served[0].driver}",
+        sum(each.records for each in served),
+        sum(each.size_bytes for each in served),
+        max(each.seconds for each in served),
+    )
+
+
+def librdkafka_produce(load: ClientLoad) -> Served:
+    failures: list[object] = []
+    producer = Producer(
+        {
+            "bootstrap.servers": load.bootstrap,
+            "acks": 1,
+            "linger.ms": 5,
+            "delivery.report.only.error": True,
+            "on_delivery": lambda error, _: failures.append(error),
+            **load.settings,
+        }
+    )
+    producer.list_topics(load.topic, timeout=TIMEOUT_S)
+    value, sent = bytes(load.record_bytes), 0
+    started = time.perf_counter()
+    while time.perf_counter() - started < load.seconds:
+        try:
+            for _ in range(PRODUCED_AT_ONCE):
+                producer.produce(load.topic, value)
+                sent += 1
+            producer.poll(0)
+        except BufferError:
+            producer.poll(0.01)
+    left = producer.flush(FLUSH_TIMEOUT_S)
+    seconds = time.perf_counter() - started
+    if left or failures:
+        raise LoadFailed(f"{left} not delivered, {len(failures)} failed: {failures[:1]}")
+    return Served("librdkafka", sent, sent * load.record_bytes, seconds)
+
+
+def librdkafka_consume(load: ClientLoad) -> Served:
+    """From the start; the time is that from the first records to the last."""
+    consumer = _consumer(load, OFFSET_BEGINNING)
+    taken, started, ended = 0, 0.0, time.perf_counter() + TIMEOUT_S
+    while taken < load.records and time.perf_counter() < ended:
+        arrived = len(consumer.consume(CONSUMED_AT_ONCE, timeout=0.5))
+        started = started or time.perf_counter()
+        taken += arrived
+    seconds = time.perf_counter() - started
+    consumer.close()
+    if taken < load.records:
+        raise LoadFailed(f"{taken} of {load.records} records came")
+    return Served("librdkafka", taken, taken * load.record_bytes, seconds)
+
+
+def librdkafka_follow(load: ClientLoad) -> Served:
+    """At the tail, while this process also produces: what came, from the first to the last."""
+    consumer = _consumer(load, OFFSET_END)
+    _wait_for_first(consumer, load)
+    sent: list[Served] = []
+    producing = threading.Thread(target=lambda: sent.append(librdkafka_produce(load)))
+    producing.start()
+    taken, started, last = 0, time.perf_counter(), time.perf_counter()
+    while (not sent or taken < sent[0].records) and time.perf_counter() - last < TAIL_TIMEOUT_S:
+        arrived = sum(
+            len(each.value() or b"") == load.record_bytes
+            for each in consumer.consume(CONSUMED_AT_ONCE, timeout=0.1)
+        )
+        if arrived:
+            taken, last = taken + arrived, time.perf_counter()
+    producing.join()
+    consumer.close()
+    if not sent or taken < sent[0].records:
+        raise LoadFailed(f"{taken} of {sent[0].records if sent else 'no'} records came")
+    return Served("librdkafka", taken, taken * load.record_bytes, last - started)
+
+
+def librdkafka_latency(load: ClientLoad, *, per_second: int = 1000) -> Served:
+    """From ``produce`` in one thread to ``poll`` in another."""
+    consumer = _consumer(load, OFFSET_END)
+    _wait_for_first(consumer, load)
+    count = int(per_second * load.seconds)
+    producing = threading.Thread(target=_produce_evenly, args=(load, count, per_second))
+    started = time.perf_counter()
+    producing.start()
+    latencies_ms: list[float] = []
+    while len(latencies_ms) < count and time.perf_counter() - started < load.seconds * 2 + 10:
+        message = consumer.poll(0.5)
+        value = b"" if message is None else message.value() or b""
+        if len(value) == load.record_bytes:
+            sent_ns = int.from_bytes(value[:8])
+            latencies_ms.append((time.perf_counter_ns() - sent_ns) / 1e6)
+    producing.join()
+    consumer.close()
+    if len(latencies_ms) < count:
+        raise LoadFailed(f"{len(latencies_ms)} of {count} records came")
+    seconds = time.perf_counter() - started
+    driver = f"librdkafka, {per_second} a second"
+    # What librdkafka does for its first records is no latency of a broker's.
+    settled = Latency.of(latencies_ms[per_second // 2 :])
+    return Served(driver, count, count * load.record_bytes, seconds, latency=settled)
+
+
+def _produce_evenly(load: ClientLoad, count: int, per_second: int) -> None:
+    producer = Producer({"bootstrap.servers": load.bootstrap, "acks": 1, "linger.ms": 0})
+    padding = bytes(load.record_bytes - 8)
+    due = time.perf_counter()
+    for _ in range(count):
+        due += 1 / per_second
+        time.sleep(max(0.0, due - time.perf_counter()))
+        producer.produce(load.topic, time.perf_counter_ns().to_bytes(8) + padding)
+        producer.poll(0)
+    producer.flush(FLUSH_TIMEOUT_S)
+
+
+def _consumer(load: ClientLoad, offset: int) -> Consumer:
+    consumer = Consumer(
+        {
+            "bootstrap.servers": load.bootstrap,
+            "group.id": "benchmark",
+            "enable.auto.commit": False,
+            "enable.auto.offset.store": False,
+            "log_level": 0,  # there may be no group coordinator, and none is needed
+        }
+    )
+    consumer.assign([TopicPartition(load.topic, each, offset) for each in range(load.partitions)])
+    return consumer
+
+
+def _wait_for_first(consumer: Consumer, load: ClientLoad) -> None:
+    """A consumer is at the tail once it has seen something there."""
+    producer = Producer({"bootstrap.servers": load.bootstrap, "linger.ms": 0})
+    deadline = time.perf_counter() + FLUSH_TIMEOUT_S
+    while time.perf_counter() < deadline:
+        producer.produce(load.topic, b"are you there?")
+        producer.flush(FLUSH_TIMEOUT_S)
+        message = consumer.poll(0.2)
+        if message is not None and not message.error():
+            return
+    raise LoadFailed("nothing came to the tail")
+
+
+def rdkafka_produce(program: Path, load: ClientLoad) -> Served:
+    arguments = ["-P", "-t", load.topic, "-s", load.record_bytes, "-c", load.records, "-a", 1]
+    return _rdkafka(program, load, [*arguments, "-X", "linger.ms=5"])
+
+
+def rdkafka_consume(program: Path, load: ClientLoad) -> Served:
+    """Of partition 0, from the start."""
+    arguments = ["-C", "-t", load.topic, "-p", 0, "-o", "beginning", "-c", load.records]
+    return _rdkafka(program, load, arguments)
+
+
+def _rdkafka(program: Path, load: ClientLoad, arguments: list[Any]) -> Served:
+    written = _run([str(program), "-b", load.bootstrap, *map(str, arguments)])
+    found = RDKAFKA.findall(written)
+    if not found:
+        raise LoadFailed(f"{program.name} told no rate:\n{written[-2000:]}")
+    seconds = load.records / int(found[-1][1])
+    return Served(program.name, load.records, load.records * load.record_bytes, seconds)
+
+
+def java_produce(jars: Path, load: ClientLoad) -> Served:
+    properties = {"bootstrap.servers": load.bootstrap, "acks": "1", **load.settings}
+    command = [*JAVA, "-cp", f"{jars}/*", "org.apache.kafka.tools.ProducerPerformance"]
+    command += ["--topic", load.topic, "--throughput", "-1"]
+    command += ["--num-records", str(load.records), "--record-size", str(load.record_bytes)]
+    command += ["--producer-props", *(f"{name}={each}" for name, each in properties.items())]
+    written = _run(command)
+    found = PRODUCED.findall(written)
+    if not found or int(found[-1][0]) != load.records:
+        raise LoadFailed(f"ProducerPerformance did not send all:\n{written[-2000:]}")
+    rate, p50, p99 = map(float, found[-1][1:])
+    size_bytes, seconds = load.records * load.record_bytes, load.records / rate
+    latency = Latency(p50, p99)
+    return Served("ProducerPerformance", load.records, size_bytes, seconds, latency=latency)
+
+
+def java_consume(jars: Path, load: ClientLoad) -> Served:
+    command = [*JAVA, "-cp", f"{jars}/*", "org.apache.kafka.tools.ConsumerPerformance"]
+    command += ["--bootstrap-server", load.bootstrap, "--topic", load.topic]
+    command += ["--messages", str(load.records), "--timeout", "20000", "--hide-header"]
+    written = _run(command)
+    try:
+        fields = [float(each) for each in written.splitlines()[-1].split(",")[2:]]
+        taken, fetching_s = int(fields[2]), fields[5] / 1000
+    except (IndexError, ValueError) as strange:
+        raise LoadFailed(f"ConsumerPerformance wrote\n{written[-2000:]}") from strange
+    return Served("ConsumerPerformance", taken, taken * load.record_bytes, fetching_s)
+
+
+def _run(command: list[str]) -> str:
+    ended = subprocess.run(
+        command, capture_output=True, text=True, timeout=TIMEOUT_S, stdin=subprocess.DEVNULL
+    )
+    if ended.returncode:
+        raise LoadFailed(f"{command[0]} ended with {ended.returncode}:\n{ended.stderr[-2000:]}")
+    return ended.stdout

@@ -1,0 +1,272 @@
+"""A load of raw requests: written once, sent again and again over sockets, many in flight.
+
+The driver must not be what is measured: it encodes nothing while it runs, and looks at no more of
+an answer than its size and one error code.  Every answer frees a place for the next request of its
+connection.  Correlation ids are all the same, which no broker minds.
+"""
+
+from __future__ import annotations
+
+import select
+import socket
+import time
+from collections import Counter, deque
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack
+from dataclasses import dataclass
+from itertools import cycle
+from math import ceil
+from typing import Any
+
+from odradek.protocol.api.fetch import FetchRequest
+from odradek.protocol.api.metadata import MetadataRequest
+from odradek.protocol.api.produce import ProduceRequest
+from odradek.protocol.api_keys import ApiKey
+from odradek.protocol.codec import decode
+from odradek.protocol.header import SIZE, request_frame
+from odradek.protocol.records.batch import HEADER_BYTES
+from odradek.protocol.records.builder import BatchBuilder
+from odradek.protocol.registry import api
+from odradek.protocol.schema import Message
+
+#: Versions that Kafka 3 and 4 and this broker serve, with topics by name.
+PRODUCE_VERSION, FETCH_VERSION, METADATA_VERSION = 9, 12, 9
+CLIENT_ID = "raw"
+OK = b"\0\0"
+CORRELATION_ID_BYTES = 4
+KEY_BYTES = 12
+RECORD_OVERHEAD_BYTES = 12
+RECEIVED_AT_ONCE = 1024 * 1024
+CONNECT_TIMEOUT_S = 10.0
+STALLED_S = 10.0
+SLICE_S = 0.1
+REQUEST_TIMEOUT_MS = 10_000
+
+
+class Refused(Exception):
+    """The broker answered with an error, or not at all."""
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """One batch of equal records."""
+
+    records: bytes
+    count: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RawLoad:
+    """``frames`` are sent in turn, from ``in_flight`` places of each of so many connections."""
+
+    address: str
+    frames: tuple[bytes, ...]
+    #: Where in an answer the error code stands.
+    verdict_position: int
+    connections: int = 1
+    in_flight: int = 1
+    seconds: float = 3.0
+    #: Ends earlier, with so many answers.
+    requests: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class RawOutcome:
+    requests: int
+    received_bytes: int
+    seconds: float
+    latencies_ms: list[float]
+    #: By the wall clock, which all processes share.
+    began_at_s: float
+    #: Answers in each slice of time since then.
+    slices: Mapping[int, int]
+
+    def rate_between(self, start_s: float, end_s: float) -> float:
+        """Answers a second, by the wall clock, in whole slices."""
+        first = ceil((start_s - self.began_at_s) / SLICE_S)
+        after = int((end_s - self.began_at_s) / SLICE_S)
+        answers = sum(self.slices.get(each, 0) for each in range(first, after))
+        return answers / ((after - first) * SLICE_S)
+
+
+def batch_of(record_bytes: int, *, batch_bytes: int, first_key: int | None = None) -> Batch:
+    """As many records as surely fit, and at least one; keys, if any, count up from the first."""
+    key_bytes = 0 if first_key is None else KEY_BYTES
+    count = (batch_bytes - HEADER_BYTES) // (record_bytes + key_bytes + RECORD_OVERHEAD_BYTES)
+    count = max(1, count)
+    builder, timestamp, value = BatchBuilder(), int(time.time() * 1000), bytes(record_bytes)
+    for number in range(count):
+        key = None if first_key is None else b"%0*d" % (KEY_BYTES, first_key + number)
+        builder.append(timestamp=timestamp, key=key, value=value)
+    return Batch(bytes(builder.build()), count)
+
+
+def produce_frame(topic: str, partition: int, batch: Batch, *, acks: int = 1) -> bytes:
+    entry = ProduceRequest.Topic.Partition(index=partition, records=batch.records)
+    request = ProduceRequest(
+        acks=acks,
+        timeout_ms=REQUEST_TIMEOUT_MS,
+        topic_data=[ProduceRequest.Topic(name=topic, partition_data=[entry])],
+    )
+    return b"".join(request_frame(ApiKey.PRODUCE, PRODUCE_VERSION, 1, CLIENT_ID, request))
+
+
+def produce_verdict(topic: str) -> int:
+    """Behind size, correlation id, tags, one topic, its name, one partition and its number."""
+    return 4 + 4 + 1 + 1 + 1 + len(topic) + 1 + 4
+
+
+def fetch_frame(
+    topic: str, partition: int, offset: int, *, max_bytes: int, max_wait_ms: int = 500
+) -> bytes:
+    asked = FetchRequest.Topic.Partition(
+        partition=partition, fetch_offset=offset, partition_max_bytes=max_bytes
+    )
+    request = FetchRequest(
+        max_wait_ms=max_wait_ms,
+        min_bytes=1,
+        max_bytes=max_bytes,
+        session_epoch=-1,
+        topics=[FetchRequest.Topic(topic=topic, partitions=[asked])],
+    )
+    return b"".join(request_frame(ApiKey.FETCH, FETCH_VERSION, 1, CLIENT_ID, request))
+
+
+def fetch_verdict(topic: str) -> int:
+    """Behind size, correlation id, tags, throttling, error, session, then as in Produce."""
+    return 4 + 4 + 1 + 4 + 2 + 4 + 1 + 1 + len(topic) + 1 + 4
+
+
+def metadata_frame() -> bytes:
+    request = MetadataRequest(topics=[], allow_auto_topic_creation=False)
+    return b"".join(request_frame(ApiKey.METADATA, METADATA_VERSION, 1, CLIENT_ID, request))
+
+
+def connect(address: str) -> socket.socket:
+    host, _, port = address.rpartition(":")
+    connection = socket.create_connection((host, int(port)), CONNECT_TIMEOUT_S)
+    connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    return connection
+
+
+def ask(address: str, key: ApiKey, version: int, request: Message) -> Any:
+    """One answer to a request in a version that is not flexible."""
+    with connect(address) as connection, connection.makefile("rb") as answer:
+        connection.sendall(b"".join(request_frame(key, version, 1, CLIENT_ID, request)))
+        (size,) = SIZE.unpack(answer.read(SIZE.size))
+        return decode(api(key).response, version, answer.read(size), CORRELATION_ID_BYTES)
+
+
+def drive(load: RawLoad) -> RawOutcome:
+    """Run the load in this process; raises Refused."""
+    frames = cycle(load.frames)
+    with ExitStack() as endings, select.epoll() as events:
+        lanes = {}
+        for _ in range(load.connections):
+            lane = Lane(connect(load.address), frames, load.verdict_position)
+            endings.callback(lane.socket.close)
+            lanes[lane.socket.fileno()] = lane
+            events.register(lane.socket.fileno(), select.EPOLLIN)
+        began_at_s, started = time.time(), time.perf_counter()
+        for lane in lanes.values():
+            lane.send(load.in_flight)
+        slices = _exchange(load, events, lanes, started)
+        seconds = time.perf_counter() - started
+    return RawOutcome(
+        slices.total(),
+        sum(lane.received_bytes for lane in lanes.values()),
+        seconds,
+        [each * 1000 for lane in lanes.values() for each in lane.latencies_s],
+        began_at_s,
+        slices,
+    )
+
+
+def _exchange(
+    load: RawLoad, events: select.epoll, lanes: dict[int, Lane], started: float
+) -> Counter[int]:
+    """How many were answered in each slice of time."""
+    wanted = float("inf") if load.requests is None else load.requests
+    slices: Counter[int] = Counter()
+    answers, now, deadline = 0, started, started + load.seconds
+    while answers < wanted and now < deadline:
+        ready = events.poll(STALLED_S)
+        if not ready:
+            raise Refused(f"no answer for {STALLED_S} s")
+        now = time.perf_counter()
+        before = answers
+        for descriptor, _ in ready:
+            lane = lanes[descriptor]
+            answered = lane.receive(now)
+            if answered:
+                answers += answered
+                lane.send(answered)
+        slices[int((now - started) / SLICE_S)] += answers - before
+    return slices
+
+
+class Lane:
+    """One connection: what it has sent, and what has come of each answer."""
+
+    __slots__ = (
+        "_frames",
+        "_missing_bytes",
+        "_rest",
+        "_sent_at",
+        "_verdict_position",
+        "latencies_s",
+        "received_bytes",
+        "socket",
+    )
+
+    def __init__(
+        self, connection: socket.socket, frames: Iterator[bytes], verdict_position: int
+    ) -> None:
+        self.socket = connection
+        self.received_bytes = 0
+        self.latencies_s: list[float] = []
+        self._frames = frames
+        self._verdict_position = verdict_position
+        self._sent_at: deque[float] = deque()
+        self._rest = b""
+        #: Of an answer whose error code was looked at.
+        self._missing_bytes = 0
+
+    def send(self, count: int) -> None:
+        frames = self._frames
+        self._sent_at.extend([time.perf_counter()] * count)
+        self.socket.sendall(
+            next(frames) if count == 1 else b"".join([next(frames) for _ in range(count)])
+        )
+
+    def receive(self, now: float) -> int:
+        """How many answers are complete now."""
+        chunk = self.socket.recv(RECEIVED_AT_ONCE)
+        if not chunk:
+            raise Refused("the connection was closed")
+        self.received_bytes += len(chunk)
+        if len(chunk) < self._missing_bytes:
+            self._missing_bytes -= len(chunk)
+            return 0
+        answers = 1 if self._missing_bytes else 0
+        answers += self._look_at(self._rest + chunk[self._missing_bytes :])
+        for _ in range(answers):
+            self.latencies_s.append(now - self._sent_at.popleft())
+        return answers
+
+    def _look_at(self, received: bytes) -> int:
+        position, answers, verdict = 0, 0, self._verdict_position
+        self._missing_bytes = 0
+        while len(received) - position >= verdict + len(OK):
+            size = SIZE.unpack_from(received, position)[0] + SIZE.size
+            code = received[position + verdict : position + verdict + len(OK)]
+            if size < verdict + len(OK) or code != OK:
+                raise Refused(f"error code {int.from_bytes(code, signed=True)} (if it is one)")
+            if position + size > len(received):
+                self._missing_bytes = position + size - len(received)
+                position = len(received)
+                break
+            position += size
+            answers += 1
+        self._rest = received[position:]
+        return answers

@@ -1,0 +1,130 @@
+"""The brokers that are measured: where they answer, what they cost, how long they took to start.
+
+    ours       ``odradek serve`` in a process of its own, as it comes
+    kafka      Apache Kafka, one KRaft node, 1 GB of heap, Kafka's own defaults for threads
+    bootstrap  whatever answers at an address; what it costs is known if its process id is given
+
+Invariant: CPU time is that of the broker's process and of children that have ended; a worker
+process that still runs is not in it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from tests.support.apache_kafka import kraft_broker
+from tests.support.broker_process import BrokerProcess
+from tests.support.raw_request import brokers_in_metadata
+
+#: The harness runs brokers with the quick compiler and a small heap; this comes after its options.
+JAVA_OPTIONS = "-XX:TieredStopAtLevel=4 -Xms1g -Xmx1g -XX:-UseSerialGC -XX:+UseG1GC"
+#: And with few threads and small buffers; these are Kafka's defaults.
+KAFKA_PROPERTIES = {
+    "num.network.threads": "3",
+    "num.io.threads": "8",
+    "log.index.size.max.bytes": "10485760",
+    "log.cleaner.dedupe.buffer.size": "134217728",
+}
+#: On both: a compaction is to begin soon, and what was deleted is to make room.
+PROPERTIES = {"log.cleaner.backoff.ms": "500", "log.segment.delete.delay.ms": "1000"}
+START_TIMEOUT_S = 60.0
+POLL_INTERVAL_S = 0.002
+TICKS_PER_S = os.sysconf("SC_CLK_TCK")
+MIB = 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Side:
+    """One broker, running."""
+
+    name: str
+    bootstrap: str
+    pid: int | None = None
+    start_s: float | None = None
+    start_cpu_s: float | None = None
+    idle_rss_mib: float | None = None
+
+    def cpu_s(self) -> float | None:
+        """User and system time until now."""
+        if self.pid is None:
+            return None
+        after_name = Path(f"/proc/{self.pid}/stat").read_text().rpartition(")")[2].split()
+        return sum(map(int, after_name[11:15])) / TICKS_PER_S
+
+    def rss_mib(self) -> float | None:
+        if self.pid is None:
+            return None
+        for line in Path(f"/proc/{self.pid}/status").read_text().splitlines():
+            if line.startswith("VmRSS:"):
+                return int(line.split()[1]) * 1024 / MIB
+        return None
+
+
+@contextmanager
+def ours(directory: Path) -> Iterator[Side]:
+    """How long it took to start is measured on a second start, when its modules are compiled."""
+    directory.mkdir(parents=True)
+    settings = [f"{name}={setting}" for name, setting in PROPERTIES.items()]
+    broker = BrokerProcess(directory / "logs", *settings)
+    with _environment(compiled=directory / "compiled"):
+        broker.start().stop()
+        started = time.perf_counter()
+        broker.launch()
+    with broker:
+        start_s = _first_metadata_s(broker.port, started)
+        yield _side("odradek", broker.address, broker.pid, start_s)
+
+
+@contextmanager
+def kafka(directory: Path, *, version: str) -> Iterator[Side]:
+    """Raises KafkaUnavailable.  How long it took to start is measured on a second start."""
+    directory.mkdir(parents=True)
+    broker = kraft_broker(directory, version=version, properties={**KAFKA_PROPERTIES, **PROPERTIES})
+    with _environment(compiled=directory / "compiled"):
+        broker.start().stop()  # formats its directory
+        started = time.perf_counter()
+        broker.start()
+    start_s = time.perf_counter() - started
+    try:
+        yield _side(f"kafka {version}", broker.bootstrap, broker.process.pid, start_s)
+    finally:
+        broker.kill()  # in order would take long, and is not measured
+
+
+def at(bootstrap: str, pid: int | None) -> Side:
+    return Side(bootstrap, bootstrap, pid)
+
+
+def _side(name: str, bootstrap: str, pid: int, start_s: float) -> Side:
+    side = Side(name, bootstrap, pid, start_s)
+    return replace(side, start_cpu_s=side.cpu_s(), idle_rss_mib=side.rss_mib())
+
+
+def _first_metadata_s(port: int, started: float) -> float:
+    deadline = started + START_TIMEOUT_S
+    while time.perf_counter() < deadline:
+        with contextlib.suppress(OSError):
+            if brokers_in_metadata(port):
+                return time.perf_counter() - started
+        time.sleep(POLL_INTERVAL_S)
+    raise TimeoutError(f"no Metadata answer within {START_TIMEOUT_S} s")
+
+
+@contextmanager
+def _environment(*, compiled: Path) -> Iterator[None]:
+    """Of servers that are started meanwhile, not of the load's programs."""
+    before = dict(os.environ)
+    os.environ["_JAVA_OPTIONS"] = JAVA_OPTIONS
+    os.environ["PYTHONPYCACHEPREFIX"] = str(compiled)
+    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+    try:
+        yield
+    finally:
+        os.environ.clear()
+        os.environ.update(before)

@@ -2,7 +2,9 @@
 
 An event handler reads and writes the store through ``reads`` and ``writes``, changes the picture
 through the machines, and leaves what brokers must be told in ``batch``, which is sent when the
-event has been handled to its end.
+event has been handled to its end.  It is sent before that, too, where what comes next must not come
+first: a new controller, and whoever greets a new broker, tells who is there before whom to follow;
+a reassignment tells brokers to let go of replicas before the tree forgets them.
 
 Owner: the event loop; part of the controller's event queue.
 """

@@ -265,8 +265,8 @@ def four_letter_word(word: str, *, host: str, port: int, timeout_s: float = 2.0)
             return answer.read()
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    options = _parser().parse_args(arguments)
+def main(arguments: Sequence[str] | None = None, *, program: str | None = None) -> int:
+    options = _parser(program).parse_args(arguments)
     server = ZooKeeperServer(
         options.data_dir, port=options.port, host=options.host, classpath=options.classpath
     )
@@ -289,9 +289,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return 1
 
 
-def _parser() -> argparse.ArgumentParser:
+def _parser(program: str | None) -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
-        prog="python -m odradek.controller.zookeeper_server", description="Runs a ZooKeeper server."
+        prog=program or "python -m odradek.controller.zookeeper_server",
+        description="Run a ZooKeeper server until SIGTERM or SIGINT.",
     )
     parser.add_argument("--data-dir", type=Path, required=True, help="where it keeps its tree")
     parser.add_argument("--port", type=int, required=True, help="where clients connect")

@@ -11,6 +11,7 @@ journal.py    that journal: a file of SQLite's
 zookeeper.py  a store for many: ZooKeeper, through kazoo
   zookeeper_session.py   what is sent to it, in which order, and again
   zookeeper_requests.py  operations and answers in its terms
+  zookeeper_watches.py   who is to be called for what, once, and after a connection was lost
   zookeeper_client.py    kazoo, whose thread ends there
   zookeeper_handler.py   how kazoo waits and connects
   zookeeper_access.py    access lists, SASL, TLS

@@ -6,6 +6,7 @@ lost.  Every session has a client of its own, since kazoo's would begin another 
 
     zookeeper_session.py   what is sent, in which order, and again
     zookeeper_requests.py  operations and answers
+    zookeeper_watches.py   who is to be called for what
     zookeeper_client.py    kazoo, whose thread ends there
     zookeeper_handler.py   how it waits and connects
 
@@ -60,7 +61,6 @@ class ZooKeeperStore(MetadataStore):
         self._hosts, self._chroot = _hosts_and_chroot(settings)
         self._settings = settings
         self._run = run
-        self._translator = Translator(chroot=self._chroot, set_acl=settings.set_acl)
         self._session: Session | None = None
         self._listeners: list[SessionListener] = []
 
@@ -75,8 +75,9 @@ class ZooKeeperStore(MetadataStore):
     async def open_session(self) -> None:
         assert self._session is None or self._session.is_over, "a session is open"
         await self.close()
+        translator = Translator(chroot=self._chroot, set_acl=self._settings.set_acl)
         session = self._session = Session(
-            self._hosts, self._settings, translator=self._translator, on_state=self._tell
+            self._hosts, self._settings, translator=translator, on_state=self._tell
         )
         async with contextlib.AsyncExitStack() as undoing:
             undoing.push_async_callback(self.close)
@@ -103,7 +104,7 @@ class ZooKeeperStore(MetadataStore):
     ) -> list[Outcome]:
         session = self._live_session()
         check_paths(operations)
-        return await _run(session, self._translator, operations, fence)
+        return await _run(session, session.translator, operations, fence)
 
     async def multi(self, operations: Sequence[Write]) -> list[Result]:
         session = self._live_session()
@@ -113,7 +114,7 @@ class ZooKeeperStore(MetadataStore):
         if is_too_long(operations):
             raise MultiFailed(0, NotPermitted(operations[0].path))
         answered: asyncio.Future[list[Result]] = asyncio.get_running_loop().create_future()
-        translator = self._translator
+        translator = session.translator
 
         def deliver(answer: Any, zxid: int) -> None:
             outcome = translator.multi_outcome(operations, answer, zxid)
@@ -171,7 +172,8 @@ def _call(translator: Translator, operation: Operation, batch: _Batch, slot: int
     def deliver(answer: Any, _zxid: int) -> None:
         batch.deliver(slot, translator.outcome(operation, answer))
 
-    return Call(translator.request(operation), deliver)
+    request = translator.request(operation)
+    return Call(request, deliver, getattr(request, "watcher", None))
 
 
 def _fenced_call(translator: Translator, pair: list[Write], batch: _Batch, slot: int) -> Call:

@@ -2,9 +2,6 @@
 
 A write under a fence is a multi of two: the check, and the write.  ZooKeeper tells no Stat of what
 is created in a multi; it is put together from what is known, and the times, which are not, are 0.
-
-A watch that was lost with a connection is armed again by a read, whose answer shows whether the
-watch should have been called meanwhile: kazoo, unlike ZooKeeper's own clients, forgets its watches.
 """
 
 from __future__ import annotations
@@ -14,11 +11,10 @@ from typing import Any
 
 from kazoo import exceptions
 from kazoo.protocol import serialization as wire
-from kazoo.protocol.states import EventType, ZnodeStat
+from kazoo.protocol.states import ZnodeStat
 
 from odradek.controller.store.base import (
     BadVersion,
-    Change,
     Check,
     Children,
     Create,
@@ -42,11 +38,10 @@ from odradek.controller.store.base import (
     Set,
     Stat,
     StoreError,
-    Watch,
-    WatchEvent,
     Write,
 )
 from odradek.controller.store.zookeeper_access import access_list
+from odradek.controller.store.zookeeper_watches import Watcher, Watchers
 
 EPHEMERAL_FLAG = 1
 SEQUENTIAL_FLAG = 2
@@ -71,75 +66,19 @@ ERRORS: dict[type[Exception], type[StoreError]] = {
 #: What is said of all operations of a multi but the one that it failed for.
 UNDONE = (exceptions.RolledBackError, exceptions.RuntimeInconsistency)
 
-CHANGES = {
-    EventType.CREATED: Change.CREATED,
-    EventType.DELETED: Change.DELETED,
-    EventType.CHANGED: Change.VALUE,
-    EventType.CHILD: Change.CHILDREN,
-}
-
-
-class Watcher:
-    """One watch.  Kazoo holds it, and would call it; see the handler in zookeeper_client.py."""
-
-    __slots__ = ("is_for_children", "is_spent", "node_was_missing", "path", "watch")
-
-    def __init__(self, operation: Read, watch: Watch) -> None:
-        self.path = operation.path
-        self.is_for_children = isinstance(operation, Children)
-        self.node_was_missing = False
-        self.watch = watch
-        self.is_spent = False
-
-    def missed(self, answer: Any, *, after_zxid: int) -> Change | None:
-        """What has happened since then, going by the answer to ``Translator.arm``."""
-        if isinstance(answer, exceptions.NoNodeError):
-            return Change.DELETED
-        if isinstance(answer, Exception):
-            return Change.CHILDREN if self.is_for_children else Change.VALUE
-        if self.is_for_children:
-            return Change.CHILDREN if answer[1].pzxid > after_zxid else None
-        if answer is None or self.node_was_missing:
-            return _appeared_or_gone(is_there=answer is not None, was=not self.node_was_missing)
-        return Change.VALUE if answer.mzxid > after_zxid else None
-
-    def __call__(self, event: object) -> None:
-        raise AssertionError("kazoo hands it over to the loop instead")
-
-
-class Occasion:
-    """One change, for which a watch that was asked for with several reads is called once."""
-
-    def __init__(self) -> None:
-        self._called: set[tuple[Watch, str]] = set()
-
-    def fire(self, watcher: Watcher, change: Change) -> None:
-        key = (watcher.watch, watcher.path)
-        is_new = not watcher.is_spent and key not in self._called
-        watcher.is_spent = True
-        if is_new:
-            self._called.add(key)
-            watcher.watch(WatchEvent(change, watcher.path))
-
-
-def _appeared_or_gone(*, is_there: bool, was: bool) -> Change | None:
-    if is_there == was:
-        return None
-    return Change.CREATED if is_there else Change.DELETED
-
 
 class Translator:
-    """Paths on the server begin with the chroot; ``session_id`` is who creates ephemerals."""
+    """For one session, ``session_id``.  Paths on the server begin with the chroot."""
 
     def __init__(self, *, chroot: str, set_acl: bool) -> None:
         self.session_id = 0
         self._chroot = chroot
         self._set_acl = set_acl
+        self._watchers = Watchers()
 
     def request(self, operation: Operation) -> Any:
         if isinstance(operation, Read):
-            watch = operation.watch
-            watcher = None if watch is None else Watcher(operation, watch)
+            watcher = self._watchers.left_by(operation)
             return REQUESTS[type(operation)](self._outer(operation.path), watcher)
         part = self._part(operation)
         if isinstance(operation, Create):

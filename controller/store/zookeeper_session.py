@@ -40,7 +40,8 @@ from odradek.controller.store.zookeeper_client import (
     Suspended,
     ZooKeeperClient,
 )
-from odradek.controller.store.zookeeper_requests import CHANGES, Occasion, Translator, Watcher
+from odradek.controller.store.zookeeper_requests import Translator
+from odradek.controller.store.zookeeper_watches import CHANGES, Occasion, Watcher
 
 logger = logging.getLogger(__name__)
 
@@ -49,13 +50,19 @@ LOST = (AuthFailedError, ConnectionClosedError, ConnectionLoss, SessionMovedErro
 
 
 class Call:
-    """A request, and who is told what ZooKeeper answered, and at which zxid."""
+    """A request, and who is told what ZooKeeper answered, and at which zxid.
 
-    __slots__ = ("deliver", "request")
+    ``watcher`` is the one that is left by it, if it is answered, or None.
+    """
 
-    def __init__(self, request: Any, deliver: Callable[[Any, int], None]) -> None:
+    __slots__ = ("deliver", "request", "watcher")
+
+    def __init__(
+        self, request: Any, deliver: Callable[[Any, int], None], watcher: Watcher | None = None
+    ) -> None:
         self.request = request
         self.deliver = deliver
+        self.watcher = watcher
 
 
 class Session:
@@ -72,9 +79,9 @@ class Session:
         self.is_over = False
         self.end_reason = ""  # unless it was we who ended it
         self.session_id = 0
+        self.translator = translator
         self._client = ZooKeeperClient(hosts, settings, self._receive)
         self._begun: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._translator = translator
         self._on_state = on_state
         self._connection = 0
         self._seen_zxid = 0  # when the connection was lost
@@ -138,15 +145,14 @@ class Session:
             self._expire("EXPIRED_SESSION")
             return
         self._sent.pop(call, None)
+        if call.watcher is not None:
+            call.watcher.arm(outcome)
         call.deliver(outcome, zxid)
-        watcher = getattr(call.request, "watcher", None)
-        if watcher is not None:
-            # After it was armed again, too, and not before that was compared.
-            watcher.node_was_missing = outcome is None
 
     def _take_notice(self, watcher: Watcher, event: Any) -> None:
         if event.type == EventType.NONE:
-            self._lost_watchers.append(watcher)
+            if watcher.is_armed:
+                self._lost_watchers.append(watcher)
             return
         if event is not self._event:
             self._event, self._occasion = event, Occasion()
@@ -154,7 +160,7 @@ class Session:
 
     def _connect(self, report: Connected) -> None:
         self._connection = report.connection
-        self.session_id = self._translator.session_id = report.session_id
+        self.session_id = self.translator.session_id = report.session_id
         occasion = Occasion()
         again = [self._arming(watcher, occasion) for watcher in self._lost_watchers]
         self._lost_watchers.clear()
@@ -183,6 +189,7 @@ class Session:
         self._on_state(SessionState.EXPIRED)
 
     def _arming(self, watcher: Watcher, occasion: Occasion) -> Call:
+        """It stays armed, unless it has missed something."""
         after_zxid = self._seen_zxid
 
         def deliver(answer: Any, _zxid: int) -> None:
@@ -192,7 +199,7 @@ class Session:
             if change is not None:
                 occasion.fire(watcher, change)
 
-        return Call(self._translator.arm(watcher), deliver)
+        return Call(self.translator.arm(watcher), deliver)
 
     def _send_waiting(self) -> None:
         while self._waiting:

@@ -2,6 +2,13 @@
 
 from tests.support.loops import pytest_pyfunc_call
 from tests.support.stores import stores
-from tests.support.zookeeper import own_zookeeper, zookeeper, zookeeper_stores
+from tests.support.zookeeper import chroot, own_zookeeper, zookeeper, zookeeper_stores
 
-__all__ = ["own_zookeeper", "pytest_pyfunc_call", "stores", "zookeeper", "zookeeper_stores"]
+__all__ = [
+    "chroot",
+    "own_zookeeper",
+    "pytest_pyfunc_call",
+    "stores",
+    "zookeeper",
+    "zookeeper_stores",
+]

@@ -1,8 +1,9 @@
 """Controllers of a few brokers, whatever befalls them: leaders are sound, and all comes to an end.
 
-Brokers come and go, topics come, grow, move and go, leaders find followers out of sync, requests
-and answers are late or lost, sessions end between any two writes.  cluster_history.py says what
-must be so at any moment, quiet_cluster.py what must be so when nothing is asked for any more.
+Brokers come and go, their disks fail, topics come, grow, move and go, leaders find followers out of
+sync, other leaders are asked for, requests and answers are late or lost, writes are made twice,
+sessions end between any two of them.  cluster_history.py says what must be so at any moment,
+quiet_cluster.py what must be so when nothing is asked for any more.
 """
 
 import logging
@@ -11,6 +12,7 @@ from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
+from odradek.controller.preferred_leaders import ElectionKind
 from odradek.protocol.types import TopicPartition
 from tests.support.quiet_cluster import left_to_do
 from tests.support.simulated_cluster import SimulatedCluster
@@ -100,6 +102,14 @@ class Controllers(RuleBasedStateMachine):
             self.run(self.expire(session))
         self.cluster.loop.pass_time(pause_s)
 
+    @rule(broker=BROKERS, first=st.integers(0, 5), pause_s=PAUSES_S)
+    def lose_logs(self, broker, first, pause_s):
+        logs = sorted(self.cluster.brokers.logs_of(broker))
+        if logs and broker in self.cluster.controllers:
+            first %= len(logs)
+            self.run(self.cluster.lose_logs(broker, logs[first : first + 2]))
+        self.cluster.loop.pass_time(pause_s)
+
     async def expire(self, session):
         session.expire()
 
@@ -158,6 +168,20 @@ class Controllers(RuleBasedStateMachine):
         self.run(self.cluster.reassign(dict.fromkeys(sorted(partitions))))
         self.cluster.loop.pass_time(pause_s)
 
+    @rule(
+        kind=st.sampled_from(ElectionKind),
+        partitions=st.none() | st.sets(PARTITIONS, min_size=1, max_size=3).map(sorted),
+        pause_s=PAUSES_S,
+    )
+    def elect(self, kind, partitions, pause_s):
+        self.run(self.cluster.elect(kind, partitions))
+        self.cluster.loop.pass_time(pause_s)
+
+    @rule(partitions=st.sets(PARTITIONS, min_size=1, max_size=3).map(sorted), pause_s=PAUSES_S)
+    def elect_by_node(self, partitions, pause_s):
+        self.run(self.cluster.elect_by_node(partitions))
+        self.cluster.loop.pass_time(pause_s)
+
     # Always
 
     @invariant()
@@ -171,7 +195,7 @@ class Controllers(RuleBasedStateMachine):
 
     @rule()
     def become_quiet(self):
-        """With the brokers that there are."""
+        """With the brokers and the disks that there are."""
         cluster = self.cluster
         cluster.weather.is_calm = True
         cluster.cut.clear()
@@ -193,6 +217,8 @@ class Controllers(RuleBasedStateMachine):
         try:
             for broker in (1, 2, 3, 4):
                 self.start(broker, 0)
+                if self.cluster.brokers[broker].offline:
+                    self.start_again(broker, 0)
             self.become_quiet()
         finally:
             self.run(self.cluster.close())

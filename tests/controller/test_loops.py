@@ -1,6 +1,7 @@
 """The runner of asynchronous tests sees what asyncio would let pass."""
 
 import asyncio
+import time
 
 import pytest
 
@@ -10,6 +11,13 @@ from tests.support.loops import at_end, finish
 async def test_an_asynchronous_test_runs_in_debug_mode(tmp_path):
     assert asyncio.get_running_loop().get_debug()
     assert tmp_path.is_dir()
+
+
+async def test_a_busy_machine_adds_nothing_to_what_a_test_logs(caplog):
+    # Longer than the loop would let pass.
+    asyncio.get_running_loop().call_soon(time.sleep, 0.15)
+    await asyncio.sleep(0)
+    assert not caplog.records
 
 
 def test_what_a_coroutine_returns_is_returned():

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from odradek.controller.store.base import SessionExpired
+from odradek.controller.store.base import Create, MultiFailed, NodeExists, SessionExpired, Set
 from tests.support.distant_store import DistantStore, ObservedTree, Weather
 from tests.support.virtual_loop import Stuck, VirtualLoop
 
@@ -21,9 +21,9 @@ class Nobody:
         return
 
 
-def two_stores(loop, seed):
+def two_stores(loop, seed, *, answers_lost=0):
     tree, weather = ObservedTree(Nobody()), Weather(seed)
-    weather.is_calm = False
+    weather.is_calm, weather.answers_lost = False, answers_lost
     return [DistantStore(tree, weather, loop.now_ms) for _ in range(2)]
 
 
@@ -104,5 +104,19 @@ def test_a_session_ends_before_the_write_that_it_has_no_more_for(loop):
         with pytest.raises(SessionExpired):
             await mine.create("/undone")
         assert await yours.children("/") == ["done"]
+
+    loop.run_until_complete(write())
+
+
+def test_what_an_answer_was_lost_to_is_done_again(loop):
+    async def write():
+        store, _ = two_stores(loop, 0, answers_lost=1)
+        await store.open_session()
+        with pytest.raises(NodeExists):
+            await store.create("/a")
+        assert (await store.set("/a", b"")).version == 2
+        with pytest.raises(MultiFailed):
+            await store.multi([Set("/a", b"")] * 2 + [Create("/b")])
+        assert (await store.exists("/a")).version == 4
 
     loop.run_until_complete(write())

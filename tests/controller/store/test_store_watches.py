@@ -91,6 +91,16 @@ async def test_a_watch_left_again_is_called_again(stores):
     assert seen.events == [VALUE] * 3
 
 
+async def test_a_watch_left_again_before_the_first_call_came_is_called_again(stores):
+    store, seen = await stores.open(), Seen()
+    await store.create("/a")
+    step = [Get("/a", seen), Exists("/a", seen), Set("/a", b""), Get("/a", seen), Get("/b", seen)]
+    await store.run(step * 3)
+    await store.set("/a", b"")
+    await store.exists("/a")
+    assert seen.events == [VALUE] * 4
+
+
 async def test_a_write_that_fails_calls_nobody(stores):
     store, seen = await stores.open(), Seen()
     await store.create("/a")

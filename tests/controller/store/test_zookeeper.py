@@ -11,9 +11,7 @@ from odradek.controller.settings import ZooKeeperSettings
 from odradek.controller.store.base import (
     CannotOpen,
     Change,
-    Children,
     Create,
-    Exists,
     Get,
     MultiFailed,
     NodeExists,
@@ -26,30 +24,10 @@ from odradek.controller.store.base import (
 from odradek.controller.store.zookeeper import ZooKeeperStore
 from tests.support.free_ports import free_port
 from tests.support.loops import on_a_thread
-from tests.support.severable_wire import severable_wire
 from tests.support.stores import Seen
-from tests.support.zookeeper import States, expired, opened, settings_for
+from tests.support.zookeeper import States, expired, on_a_wire, opened, settings_for
 
 CONNECTED, SUSPENDED, EXPIRED = SessionState
-
-
-async def on_a_wire(server, chroot, **values):
-    """A store, the wire that it has to the server, and what its listeners are told."""
-    wire = await severable_wire(server.address)
-    settings = settings_for(server, **values)
-    store = await opened(
-        ZooKeeperSettings(
-            connect=wire.address + chroot,
-            session_timeout_ms=settings.session_timeout_ms,
-            max_in_flight_requests=settings.max_in_flight_requests,
-        )
-    )
-    return store, wire, States(store)
-
-
-@pytest.fixture
-def chroot(zookeeper_stores):
-    return "/" + zookeeper_stores.settings.connect.partition("/")[2]
 
 
 async def test_a_session_outlives_its_connection(zookeeper, chroot):
@@ -142,86 +120,6 @@ async def test_a_server_that_hangs_is_waited_for(own_zookeeper):
     own_zookeeper.resume()
     ((path, _),) = await asked
     assert path == "/a"
-
-
-MISSED = [
-    (Get("/a"), Set("/a", b"1"), Change.VALUE),
-    (Get("/a"), "delete /a", Change.DELETED),
-    (Get("/a"), "create /a again", Change.VALUE),
-    (Exists("/a"), Set("/a", b"1"), Change.VALUE),
-    (Exists("/a"), "delete /a", Change.DELETED),
-    (Exists("/new"), Create("/new"), Change.CREATED),
-    (Children("/a"), Create("/a/b"), Change.CHILDREN),
-    (Children("/a"), "delete /a", Change.DELETED),
-    (Children("/a"), "create /a again", Change.CHILDREN),
-]
-
-
-async def changed(store, change):
-    if isinstance(change, str):
-        await store.delete("/a")
-        if "again" in change:
-            await store.create("/a")
-    else:
-        await store.run([change])
-
-
-@pytest.mark.parametrize(("read", "change", "expected"), MISSED, ids=str)
-async def test_a_watch_hears_of_what_happened_while_the_connection_was_lost(
-    zookeeper, chroot, read, change, expected
-):
-    store, wire, states = await on_a_wire(zookeeper, chroot)
-    other = await opened(settings_for(zookeeper, chroot))
-    await store.create("/a")
-    heard = []
-    await store.run([type(read)(read.path, heard.append)])
-    await wire.cut()
-    await states.wait_for(SUSPENDED)
-    await changed(other, change)
-    asked = asyncio.gather(store.exists(read.path))
-    asked.add_done_callback(lambda _: heard.append("the answer"))
-    await wire.mend()
-    await asked
-    await asyncio.sleep(0)
-    assert heard == [WatchEvent(expected, read.path), "the answer"]
-
-
-async def test_a_watch_that_missed_nothing_stays_and_is_called_once(zookeeper, chroot):
-    store, wire, states = await on_a_wire(zookeeper, chroot)
-    other = await opened(settings_for(zookeeper, chroot))
-    await store.run([Create("/a"), Create("/c")])
-    seen = Seen()
-    reads = [Get("/a", seen), Exists("/a", seen), Exists("/new", seen), Children("/a", seen)]
-    await store.run(reads)
-    await store.set("/c", b"something else")
-    await wire.cut()
-    await states.wait_for(SUSPENDED)
-    await other.set("/c", b"something else again")
-    await wire.mend()
-    await states.wait_for(CONNECTED)
-    await store.exists("/")
-    assert seen.events == []
-    await other.run([Set("/a", b"1"), Create("/new"), Create("/a/b"), Set("/a", b"2")])
-    await store.exists("/")
-    assert seen.events == [
-        WatchEvent(Change.VALUE, "/a"),
-        WatchEvent(Change.CREATED, "/new"),
-        WatchEvent(Change.CHILDREN, "/a"),
-    ]
-
-
-async def test_a_watch_for_several_reads_hears_once_of_what_it_missed(zookeeper, chroot):
-    store, wire, states = await on_a_wire(zookeeper, chroot)
-    other = await opened(settings_for(zookeeper, chroot))
-    await store.create("/a")
-    seen = Seen()
-    await store.run([Get("/a", seen), Get("/a", seen), Exists("/a", seen), Children("/a", seen)])
-    await wire.cut()
-    await states.wait_for(SUSPENDED)
-    await other.delete("/a")
-    await wire.mend()
-    await store.exists("/")
-    assert seen.events == [WatchEvent(Change.DELETED, "/a")]
 
 
 async def test_only_zookeeper_ends_a_session(zookeeper, chroot):

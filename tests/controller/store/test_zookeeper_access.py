@@ -1,7 +1,9 @@
 """Who may do what in a ZooKeeper that knows us by a password or by a certificate."""
 
 import shutil
+import socket
 import subprocess
+import time
 
 import pytest
 
@@ -134,6 +136,15 @@ def pem(tmp_path):
     return both
 
 
+def wait_for_listener(port):
+    """ZooKeeper opens this port after the one by which we know that it has started."""
+    until_s = time.monotonic() + 30
+    with socket.socket() as probe:
+        while probe.connect_ex(("127.0.0.1", port)):
+            assert time.monotonic() < until_s
+            time.sleep(0.01)
+
+
 @pytest.fixture
 def tls_server(tmp_path, pem):
     skip_without_zookeeper()
@@ -151,6 +162,7 @@ def tls_server(tmp_path, pem):
         },
     )
     server.start()
+    wait_for_listener(port)
     yield server, port
     server.kill()
 

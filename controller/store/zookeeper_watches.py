@@ -1,0 +1,102 @@
+"""Who is to be called for what, as kazoo holds them for one session with ZooKeeper.
+
+A watch left twice at one place waits there once: reads of one kind at one path, with one watch, all
+carry the same Watcher, which kazoo keeps in a set.  It is armed by the answer to any of them, and
+spent when it is called; an answer that comes after that arms it again.
+
+A watch that was lost with a connection is armed again by a read, whose answer shows whether the
+watch should have been called meanwhile: kazoo, unlike ZooKeeper's own clients, forgets its watches.
+One that is spent is let go, though kazoo may still hold it.
+
+Owner: the event loop; kazoo's thread holds Watchers, and lets them go.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+from weakref import WeakValueDictionary
+
+from kazoo.exceptions import NoNodeError
+from kazoo.protocol.states import EventType
+
+from odradek.controller.store.base import Change, Children, Read, Watch, WatchEvent
+
+CHANGES = {
+    EventType.CREATED: Change.CREATED,
+    EventType.DELETED: Change.DELETED,
+    EventType.CHANGED: Change.VALUE,
+    EventType.CHILD: Change.CHILDREN,
+}
+
+
+class Watcher:
+    """One watch.  Kazoo holds it, and would call it; see zookeeper_handler.py."""
+
+    __slots__ = ("__weakref__", "is_armed", "is_for_children", "node_was_missing", "path", "watch")
+
+    def __init__(self, path: str, watch: Watch, *, is_for_children: bool) -> None:
+        self.path = path
+        self.watch = watch
+        self.is_for_children = is_for_children
+        self.is_armed = False
+        self.node_was_missing = False
+
+    def missed(self, answer: Any, *, after_zxid: int) -> Change | None:
+        """What has happened since then, going by the answer to ``Translator.arm``."""
+        if isinstance(answer, NoNodeError):
+            return Change.DELETED
+        if isinstance(answer, Exception):
+            return Change.CHILDREN if self.is_for_children else Change.VALUE
+        if self.is_for_children:
+            return Change.CHILDREN if answer[1].pzxid > after_zxid else None
+        if answer is None or self.node_was_missing:
+            return _appeared_or_gone(is_there=answer is not None, was=not self.node_was_missing)
+        return Change.VALUE if answer.mzxid > after_zxid else None
+
+    def arm(self, answer: Any) -> None:
+        """By what came of a read; one that failed left no watch."""
+        if not isinstance(answer, Exception):
+            self.is_armed = True
+            self.node_was_missing = answer is None
+
+    def __call__(self, event: object) -> None:
+        raise AssertionError("kazoo hands it over to the loop instead")
+
+
+class Watchers:
+    """Those that kazoo holds or that are on their way: who is neither is forgotten."""
+
+    def __init__(self) -> None:
+        self._held: WeakValueDictionary[tuple[str, bool, Watch], Watcher] = WeakValueDictionary()
+
+    def left_by(self, read: Read) -> Watcher | None:
+        if read.watch is None:
+            return None
+        is_for_children = isinstance(read, Children)
+        key = (read.path, is_for_children, read.watch)
+        watcher = self._held.get(key)
+        if watcher is None:
+            watcher = Watcher(read.path, read.watch, is_for_children=is_for_children)
+            self._held[key] = watcher
+        return watcher
+
+
+class Occasion:
+    """One change, for which a watch that waits for it at several places is called once."""
+
+    def __init__(self) -> None:
+        self._called: set[tuple[Watch, str]] = set()
+
+    def fire(self, watcher: Watcher, change: Change) -> None:
+        key = (watcher.watch, watcher.path)
+        is_new = watcher.is_armed and key not in self._called
+        watcher.is_armed = False
+        if is_new:
+            self._called.add(key)
+            watcher.watch(WatchEvent(change, watcher.path))
+
+
+def _appeared_or_gone(*, is_there: bool, was: bool) -> Change | None:
+    if is_there == was:
+        return None
+    return Change.CREATED if is_there else Change.DELETED

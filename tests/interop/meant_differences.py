@@ -1,0 +1,223 @@
+"""Where Odradek answers otherwise than Apache Kafka, and why that is meant.
+
+By the name of the scenario.  An entry that covers nothing any more fails the test of its scenario.
+"""
+
+from collections.abc import Mapping, Sequence, Set
+
+from odradek.protocol.api_keys import ApiKey
+from tests.interop.differential_compare import ABSENT, Meant
+from tests.interop.differential_side import SILENT
+from tests.support.kafka_jars import KAFKA_3_9, KAFKA_4_1
+
+#: Served in versions that neither release has.
+UNKNOWN_TO_KAFKA: Set[tuple[ApiKey, int]] = frozenset()
+
+_TIERED = r"(local\.retention\..*|remote\..*)"
+_GONE = r"message\.(downconversion\.enable|format\.version|timestamp\.difference\.max\.ms)"
+_LINE = r"responses\[.*\]\.partition_responses\[0\]"
+
+#: In every scenario.
+EVERYWHERE = [
+    Meant(
+        ApiKey.CREATE_TOPICS,
+        "Tiered storage is not served, so topics have no settings for it.",
+        path=rf"topics\[.*\]\.configs\[{_TIERED}\]",
+        ours=ABSENT,
+    ),
+    Meant(
+        ApiKey.CREATE_TOPICS,
+        "Topics have the settings of 3.9.1, of which 4.0 took some away.",
+        path=rf"topics\[.*\]\.configs\[{_GONE}\]",
+        kafka=ABSENT,
+        releases=[KAFKA_4_1],
+    ),
+    Meant(
+        ApiKey.CREATE_TOPICS,
+        "A cluster of KRaft has this one as a setting of all brokers from the beginning.",
+        path=r"topics\[.*\]\.configs\[min\.insync\.replicas\]\.config_source",
+        releases=[KAFKA_4_1],
+    ),
+]
+
+MEANT: Mapping[str, Sequence[Meant]] = {
+    "produce": [
+        Meant(
+            ApiKey.PRODUCE,
+            "Kafka fails over records that are null, and never answers; we refuse them.",
+            steps="no records at all",
+            kafka=SILENT,
+        ),
+        Meant(
+            ApiKey.PRODUCE,
+            "Kafka calls records that cannot be read an error of its own; we call them invalid.",
+            steps="records that are none|packed rubbish",
+            path=rf"{_LINE}\.error_code",
+            kafka=-1,
+        ),
+        Meant(
+            ApiKey.PRODUCE,
+            "Where a topic demands nothing of records, we look at the header and the checksum of "
+            "a batch only: reading each record would take longer than all the rest.",
+            steps="(records that are none|packed rubbish), to a topic that takes any",
+        ),
+        Meant(
+            ApiKey.PRODUCE,
+            "Kafka calls an unknown codec an error of its own; there is a code that says it.",
+            steps="codec [57]",
+        ),
+        Meant(
+            ApiKey.PRODUCE,
+            "Of a producer that has neither an epoch nor a sequence, Kafka minds the sequence "
+            "first, and we the epoch.",
+            steps="a producer without an epoch",
+            path=rf"{_LINE}\.error_code",
+            ours=47,
+            kafka=87,
+        ),
+        Meant(
+            ApiKey.PRODUCE,
+            "Of a partition that is named twice, Kafka loses all records but the last; we append "
+            "all of them, and say so.",
+            steps="one twice, .*",
+        ),
+    ],
+    "fetch": [
+        Meant(
+            ApiKey.FETCH,
+            "Kafka says how much it will send before it converts records for old clients, and "
+            "fills up with part of a message; we send what there is.",
+            path=r".*\.records\.bytes of a batch that is cut",
+            ours=0,
+            releases=[KAFKA_3_9],
+        ),
+        Meant(
+            ApiKey.FETCH,
+            "We tell where the leader is even if that is here, as 3.9.1 does.",
+            steps="as replica [15]",
+            path="node_endpoints.*",
+            releases=[KAFKA_4_1],
+        ),
+    ],
+    "offsets": [
+        Meant(
+            ApiKey.LIST_OFFSETS,
+            "We answer as 3.9.1 does, a line for each entry.",
+            steps="a partition twice|another twice|no partitions",
+            releases=[KAFKA_4_1],
+        ),
+    ],
+    "reassignments": [
+        Meant(
+            ApiKey.ALTER_PARTITION_REASSIGNMENTS,
+            "We answer as a controller with ZooKeeper does, and in one line for a partition.",
+            steps="moved, .*",
+            releases=[KAFKA_4_1],
+        ),
+    ],
+    "metadata": [
+        Meant(
+            ApiKey.METADATA,
+            "Creation by Metadata is as with ZooKeeper: refused at once, or under way.",
+            steps="colliding|a topic that is made now",
+            path=r"topics\[(md_x|md-auto-13)\]\.error_code",
+            kafka=3,
+            releases=[KAFKA_4_1],
+        ),
+    ],
+    "partitions": [
+        Meant(
+            ApiKey.DESCRIBE_TOPIC_PARTITIONS,
+            "Kafka fails over an empty name; we know no such topic.",
+            steps=r".* of \('dp-t', ''\)",
+            releases=[KAFKA_4_1],
+        ),
+    ],
+    "conversions": [
+        Meant(
+            ApiKey.FETCH,
+            "Kafka says how much it will send before it converts records for old clients, and "
+            "fills up with part of a message; we send what there is.",
+            path=r".*\.records\.bytes of a batch that is cut",
+            ours=0,
+        ),
+        Meant(
+            ApiKey.FETCH,
+            "For the same reason, Kafka leaves out batches that have become larger.",
+            steps="c-new from [25], 1048576 bytes",
+            path=r".*\.records\.batches",
+        ),
+        Meant(
+            ApiKey.FETCH,
+            "Kafka converts several batches at once, and sends none of them if one cannot be "
+            "converted; we send those before it.",
+            steps="c-zstd from .*",
+            path=r".*\.records\.batches",
+        ),
+    ],
+    "producers": [
+        Meant(
+            ApiKey.INIT_PRODUCER_ID,
+            "There is no coordinator of transactions yet, and no other broker that may be one.",
+            steps="an id for 't'",
+            path="error_code",
+            ours=15,
+            kafka=16,
+        ),
+    ],
+    "deleted records": [
+        Meant(
+            ApiKey.DELETE_RECORDS,
+            "Of a partition that is named twice, Kafka forgets all but the last; we answer each.",
+            steps="a partition twice",
+        ),
+    ],
+    "growths": [
+        Meant(
+            ApiKey.CREATE_PARTITIONS,
+            "Kafka's path in ZooKeeper is wrong for an empty name; we know no such topic.",
+            steps="grown without a name",
+        ),
+    ],
+    "elections": [
+        Meant(
+            ApiKey.ELECT_LEADERS,
+            "Where all is refused, Kafka repeats what was repeated; we name each partition once.",
+            steps="elected, some by 7",
+        ),
+    ],
+    "versions": [
+        Meant(
+            ApiKey.API_VERSIONS,
+            "Each says what it serves: here no groups, transactions and ACLs yet, but versions "
+            "that Kafka 3.9.1 has not.",
+            path=r"api_keys\[\d+\](\.(min|max)_version)?",
+        ),
+        Meant(
+            ApiKey.API_VERSIONS,
+            "Brokers do not follow the features that the cluster has agreed on yet.",
+            path="finalized_features_epoch",
+            ours=-1,
+            kafka=0,
+        ),
+    ],
+    "configs": [
+        Meant(
+            ApiKey.DESCRIBE_CONFIGS,
+            "Tiered storage is not served, so topics have no settings for it.",
+            path=rf"results\[.*\]\.configs\[{_TIERED}\]",
+            ours=ABSENT,
+        ),
+        Meant(
+            ApiKey.INCREMENTAL_ALTER_CONFIGS,
+            "Kafka calls an unknown operation an error of its own; we call it the client's.",
+            steps="an unknown operation",
+        ),
+        Meant(
+            ApiKey.ALTER_CONFIGS,
+            "Kafka fails, and never answers.",
+            steps="replaced (twice|for other resources)",
+            kafka=SILENT,
+        ),
+    ],
+}

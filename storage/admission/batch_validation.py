@@ -201,10 +201,10 @@ def _check_producer(batch: RecordBatch, *, is_client: bool) -> None:
     """Kafka takes some of what is refused here; its cleaner then stumbles over it."""
     if batch.producer_id < NO_PRODUCER_ID:
         raise InvalidRecord(f"producer id {batch.producer_id}")
-    if batch.producer_epoch < 0:
-        raise InvalidProducerEpoch(f"epoch {batch.producer_epoch} of producer {batch.producer_id}")
     if is_client and batch.base_sequence < 0:
         raise InvalidRecord(f"sequence {batch.base_sequence} of producer {batch.producer_id}")
+    if batch.producer_epoch < 0:
+        raise InvalidProducerEpoch(f"epoch {batch.producer_epoch} of producer {batch.producer_id}")
 
 
 def _has_other_codec(batch: RecordBatch, codec: Codec) -> bool:

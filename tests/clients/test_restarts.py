@@ -1,6 +1,5 @@
 """Clients go on where they were when the broker has been stopped, or killed, and started again."""
 
-import gc
 from contextlib import ExitStack
 
 import pytest
@@ -11,16 +10,7 @@ from tests.support.client_drivers import DRIVERS
 ROUNDS = 3
 RECORDS = 20
 
-#: kafka-python leaves every socket open that it could not connect.
-pytestmark = pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning")
 ENDINGS = pytest.mark.parametrize("ending", ["stop", "kill"])
-
-
-@pytest.fixture(autouse=True)
-def swept_sockets():
-    """So that they are not found in a test that minds."""
-    yield
-    gc.collect()
 
 
 @ENDINGS

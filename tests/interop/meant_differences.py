@@ -68,15 +68,6 @@ MEANT: Mapping[str, Sequence[Meant]] = {
         ),
         Meant(
             ApiKey.PRODUCE,
-            "Of a producer that has neither an epoch nor a sequence, Kafka minds the sequence "
-            "first, and we the epoch.",
-            steps="a producer without an epoch",
-            path=rf"{_LINE}\.error_code",
-            ours=47,
-            kafka=87,
-        ),
-        Meant(
-            ApiKey.PRODUCE,
             "Of a partition that is named twice, Kafka loses all records but the last; we append "
             "all of them, and say so.",
             steps="one twice, .*",

@@ -8,7 +8,7 @@ from __future__ import annotations
 import time
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from typing import Any
 
 from tests.support.client_driver import TIMEOUT_S, USUAL, Options, Received, Refused, Sent
@@ -19,8 +19,31 @@ with warnings.catch_warnings():
     import kafka
     from kafka.errors import KafkaError
 
+try:
+    from kafka.net.inet import KafkaNetSocket
+except ImportError:  # those of old have no such module
+    KafkaNetSocket = None
+
 FETCH_BYTES_MAX = 50 << 20
 ACKS: Mapping[str, Any] = {"0": 0, "1": 1, "all": "all"}
+
+
+def _close_what_cannot_connect() -> None:
+    """Version 3 leaves such sockets to the garbage collector, and tests mind what is left."""
+    connect = KafkaNetSocket.sock_connect
+
+    async def sock_connect(self: Any, net: Any, sock: Any, *where: Any, **limits: Any) -> Any:
+        with ExitStack() as undo:
+            undo.callback(sock.close)
+            connected = await connect(self, net, sock, *where, **limits)
+            undo.pop_all()
+        return connected
+
+    KafkaNetSocket.sock_connect = sock_connect
+
+
+if KafkaNetSocket is not None:
+    _close_what_cannot_connect()
 
 
 class KafkaPythonDriver:

@@ -6,11 +6,11 @@ A directory that has failed is told with its error, and without what was in it.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from odradek.broker.call import Call
-from odradek.broker.replicas.log_dirs import DescribedLog, logs_in
+from odradek.broker.replicas.log_dirs import DescribedLog, Place, described, places
 from odradek.protocol.api.describe_log_dirs import DescribeLogDirsRequest, DescribeLogDirsResponse
 from odradek.protocol.errors import KafkaError, KafkaStorageError, code_of
 from odradek.protocol.types import TopicPartition
@@ -39,9 +39,9 @@ async def handle(
         else {TopicPartition(topic.topic, index) for topic in asked for index in topic.partitions}
     )
     results = []
-    for directory in logs.directories:
+    for directory, found in places(logs, wanted).items():
         try:
-            line = await _described(directory, logs, wanted)
+            line = await _described(directory, found, logs)
             if call.version >= _FIRST_VERSION_WITH_SPACE:
                 await _add_space(line, directory, disk)
         except KafkaError as failure:
@@ -51,16 +51,16 @@ async def handle(
 
 
 async def _described(
-    directory: LogDirectory, logs: LogManager, wanted: set[TopicPartition] | None
+    directory: LogDirectory, found: Sequence[Place], logs: LogManager
 ) -> Directory:
     if not directory.is_online:
         raise directory.offline()
     line = _line(directory)
     topics: dict[str, Topic] = {}
-    async for described in logs_in(directory, logs, wanted):
-        name = described.partition.topic
+    async for each in described(found, logs):
+        name = each.partition.topic
         topic = topics.setdefault(name, Topic(name=name, partitions=[]))
-        topic.partitions.append(_partition(described))
+        topic.partitions.append(_partition(each))
     line.topics = list(topics.values())
     return line
 
@@ -69,12 +69,12 @@ def _line(directory: LogDirectory, failure: KafkaError | None = None) -> Directo
     return Directory(error_code=code_of(failure), log_dir=str(directory.path), topics=[])
 
 
-def _partition(described: DescribedLog) -> Topic.Partition:
+def _partition(log: DescribedLog) -> Topic.Partition:
     return Topic.Partition(
-        partition_index=described.partition.partition,
-        partition_size=described.size_bytes,
-        offset_lag=described.offset_lag,
-        is_future_key=described.is_future,
+        partition_index=log.partition.partition,
+        partition_size=log.size_bytes,
+        offset_lag=log.offset_lag,
+        is_future_key=log.is_future,
     )
 
 

@@ -1,7 +1,8 @@
 """What lies in a log directory: logs with their sizes, and copies on their way there.
 
 A broker may have thousands of logs, and a log hundreds of segments, so others have their turn
-between them.
+between them.  But where each lies is found out at one moment, or one that moves meanwhile would be
+seen in two places or in none.
 
 Owner: the event loop.
 """
@@ -9,8 +10,9 @@ Owner: the event loop.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Collection
+from collections.abc import AsyncIterator, Collection, Iterable
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from odradek.protocol.types import TopicPartition
 from odradek.storage.manager.directory import LogDirectory
@@ -32,22 +34,39 @@ class DescribedLog:
     is_future: bool
 
 
-async def logs_in(
-    directory: LogDirectory, logs: LogManager, wanted: Collection[TopicPartition] | None
-) -> AsyncIterator[DescribedLog]:
-    """Those of the wanted partitions; None wants all."""
-    for count, hosted in enumerate(logs.logs.in_directory(directory), start=1):
+class Place(NamedTuple):
+    """A log, and whether it was on its way then."""
+
+    hosted: HostedLog
+    is_future: bool
+
+
+def places(
+    logs: LogManager, wanted: Collection[TopicPartition] | None
+) -> dict[LogDirectory, list[Place]]:
+    """Of the wanted partitions, in each directory; None wants all."""
+    return {
+        directory: [
+            Place(hosted, hosted.is_future)
+            for hosted in logs.logs.in_directory(directory)
+            if wanted is None or hosted.partition in wanted
+        ]
+        for directory in logs.directories
+    }
+
+
+async def described(found: Iterable[Place], logs: LogManager) -> AsyncIterator[DescribedLog]:
+    for count, place in enumerate(found, start=1):
         if count % _LOGS_AT_ONCE == 0:
             await asyncio.sleep(0)
-        if wanted is None or hosted.partition in wanted:
-            yield _described(hosted, logs)
+        yield _described(place, logs)
 
 
-def _described(hosted: HostedLog, logs: LogManager) -> DescribedLog:
-    log = hosted.log
-    current = logs.logs.current.get(hosted.partition)
+def _described(place: Place, logs: LogManager) -> DescribedLog:
+    log, is_future = place.hosted.log, place.is_future
+    current = logs.logs.current.get(log.partition)
     lag = NO_LAG
     if current is not None and current.is_usable:
-        behind = current.log.end_offset if hosted.is_future else current.log.high_watermark
-        lag = behind - log.end_offset if hosted.is_future else max(0, behind - log.end_offset)
-    return DescribedLog(hosted.partition, log.size_bytes, lag, hosted.is_future)
+        behind = current.log.end_offset if is_future else current.log.high_watermark
+        lag = behind - log.end_offset if is_future else max(0, behind - log.end_offset)
+    return DescribedLog(log.partition, log.size_bytes, lag, is_future)

@@ -9,6 +9,7 @@ from odradek.protocol.errors import ClusterAuthorizationFailed
 from tests.support.calls import called
 from tests.support.fetches import append
 from tests.support.hosted_partitions import Hosting
+from tests.support.log_managers import move
 from tests.support.logs import NOW_MS
 
 ALL = None
@@ -51,6 +52,34 @@ async def test_logs_are_told_with_their_sizes_and_copies_with_their_lag(tmp_path
         str(source.path): [("events", 0, size, 0, False)],
         str(target.path): [("events", 0, 0, 2, True)],
     }
+
+
+async def test_a_log_that_moves_meanwhile_is_seen_where_it_was(tmp_path):
+    hosting = Hosting(tmp_path / "one", tmp_path / "two")
+    partition = hosting.lead(partition=0)
+    source, target = sorted(
+        hosting.logs.directories, key=lambda each: each is not partition.hosted.directory
+    )
+    disk = MovingDisk(hosting, partition.topic_partition, target)
+    call = called(DescribeLogDirsRequest(topics=ALL), version=4)
+    response = await describe_log_dirs.handle(hosting.logs, disk, call)
+    assert contents(response) == {
+        str(source.path): [("events", 0, 0, 0, False)],
+        str(target.path): [],
+    }
+
+
+class MovingDisk:
+    """A log has moved by the time that it tells the size of a directory."""
+
+    def __init__(self, hosting, partition, target):
+        self._hosting = hosting
+        self._move = lambda: move(hosting.logs, partition, target)
+
+    def run(self, call):
+        self._move()
+        self._move = lambda: None
+        return self._hosting.disk.run(call)
 
 
 async def test_only_what_was_asked_for_is_told(tmp_path):

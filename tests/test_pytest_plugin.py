@@ -204,9 +204,10 @@ def wait_for_end(pid):
     except ProcessLookupError:
         return True
 
+    poll = select.poll()  # select() takes no descriptor above 1,023
+    poll.register(descriptor, select.POLLIN)
     try:
-        ended, _, _ = select.select([descriptor], [], [], 10)
-        return bool(ended)
+        return bool(poll.poll(10_000))
     finally:
         os.close(descriptor)
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterable
 
+#: Below DEBUG: every request, for one.
 TRACE = 5
 PREFIX = "odradek."
 LEVELS = {

@@ -23,6 +23,7 @@ from typing import Any
 
 from odradek.broker.call import Call, Disconnect, Peer
 from odradek.broker.handlers.refusals import words
+from odradek.broker.logs import TRACE
 from odradek.protocol.api.api_versions import ApiVersionsResponse
 from odradek.protocol.api_keys import ApiKey
 from odradek.protocol.codec import Part
@@ -42,7 +43,6 @@ from odradek.protocol.schema import Message, absent_value
 
 log = logging.getLogger(__name__)
 requests_log = logging.getLogger("odradek.request")
-TRACE = 5
 _FAILED = "%s v%d of %s failed"
 
 Parts = list[Part]

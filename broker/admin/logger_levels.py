@@ -11,13 +11,11 @@ from __future__ import annotations
 import logging
 from collections.abc import Sequence
 
+from odradek.broker.logs import TRACE
 from odradek.controller.config_alterations import ConfigChange, Operation
 from odradek.protocol.errors import InvalidConfig, InvalidRequest
 
 ROOT = "root"
-
-#: Below DEBUG: every request, for one.
-TRACE = 5
 
 LEVELS = {
     "FATAL": logging.CRITICAL,

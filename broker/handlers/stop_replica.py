@@ -12,11 +12,10 @@ from typing import Protocol
 
 from odradek.broker.call import Call
 from odradek.broker.handlers.leader_and_isr import Fence
+from odradek.broker.replicas.partition import NO_LEADER_EPOCH
 from odradek.protocol.api.stop_replica import StopReplicaRequest, StopReplicaResponse
 from odradek.protocol.errors import KafkaError, code_of
 from odradek.protocol.types import TopicPartition
-
-NO_LEADER_EPOCH = -1
 
 
 class Replicas(Protocol):

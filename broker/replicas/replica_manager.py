@@ -247,5 +247,6 @@ class ReplicaManager:
             partition.synced.abandon(failure)
             return
         partition.flushed()
-        if partition.hosted.has_flush_due_by_count:
+        # Who appended while it ran waits too, even if there are few of them now.
+        if partition.hosted.has_flush_due_by_count or partition.synced.is_awaited:
             self._flush_due(partition)

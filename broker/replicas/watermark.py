@@ -23,6 +23,10 @@ class Watermark:
         self._waiting: list[tuple[int, int, asyncio.Future[None]]] = []
         self._order = count()
 
+    @property
+    def is_awaited(self) -> bool:
+        return any(not wake.done() for _, _, wake in self._waiting)
+
     def advance(self, value: int) -> None:
         assert value >= self.value, (self.value, value)
         self.value = value
@@ -33,7 +37,7 @@ class Watermark:
                 wake.set_result(None)
 
     def restart(self, value: int) -> None:
-        assert not any(not wake.done() for _, _, wake in self._waiting), self._waiting
+        assert not self.is_awaited, self._waiting
         self.value = value
 
     def abandon(self, failure: Exception) -> None:

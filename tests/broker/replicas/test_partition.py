@@ -1,6 +1,7 @@
 """One partition: its role, its log, and who waits for it."""
 
 import asyncio
+import threading
 
 import pytest
 
@@ -13,6 +14,7 @@ from odradek.protocol.errors import (
     RequestTimedOut,
     UnknownLeaderEpoch,
 )
+from odradek.storage import files
 from tests.support.faulty_disk import FaultyDisk
 from tests.support.hosted_partitions import BROKER, Hosting
 from tests.support.logs import NOW_MS, bytes_of, records_batch
@@ -111,6 +113,17 @@ async def test_whoever_waits_for_records_is_woken_by_an_append(tmp_path):
     assert not partition.waiting
 
 
+class SlowSyncs(files.System):
+    """Syncs that have begun, and end when they may."""
+
+    def __init__(self):
+        self.begun, self.may_end = threading.Event(), threading.Event()
+
+    def fsync(self, descriptor):
+        self.begun.set()
+        assert self.may_end.wait(30)
+
+
 class TestAFlushThatIsDue:
     async def test_is_waited_for_before_anything_is_acknowledged(self, tmp_path):
         partition = Hosting(tmp_path, flush_messages=1).lead()
@@ -126,6 +139,25 @@ class TestAFlushThatIsDue:
             *(partition.wait_until_acknowledged(each, acks=1, timeout_s=30) for each in writes)
         )
         assert partition.log.recovery_point == 20
+
+    async def test_is_followed_by_another_for_what_was_appended_while_it_ran(
+        self, tmp_path, monkeypatch
+    ):
+        hosting = Hosting(tmp_path, flush_messages=3)
+        partition = hosting.lead()
+        slow = SlowSyncs()
+        monkeypatch.setattr(files, "system", slow)
+        first = append(partition, b"a", b"b", b"c")
+        await asyncio.get_running_loop().run_in_executor(None, slow.begun.wait, 30)
+        second = append(partition, b"d")
+        assert not partition.is_acknowledged(second, acks=1)
+        async with asyncio.TaskGroup() as tasks:
+            for written in (first, second):
+                waiting = partition.wait_until_acknowledged(written, acks=1, timeout_s=5)
+                tasks.create_task(waiting)
+            await asyncio.sleep(0)
+            slow.may_end.set()
+        assert partition.log.recovery_point == 4
 
     async def test_that_fails_acknowledges_nothing(self, tmp_path):
         partition = Hosting(tmp_path, flush_messages=1).lead()

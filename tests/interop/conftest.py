@@ -1,6 +1,6 @@
 """Apache Kafka for the tests beside this file, started once for all of them.
 
-Every test here is marked ``interop``, and skipped with the reason where Kafka cannot be had.
+Every test here is marked ``interop``, and skipped with the reason where it lacks what it needs.
 """
 
 from collections.abc import Iterator
@@ -16,8 +16,17 @@ from tests.support.apache_kafka import (
     old_format_broker,
     zookeeper_broker,
 )
+from tests.support.broker_process import BrokerProcess
 from tests.support.java_client import JavaClient
 from tests.support.kafka_jars import KAFKA_3_9, KAFKA_4_1, KafkaUnavailable, kafka_jars
+
+# Before they are imported, or a failure of theirs would not show what was compared.
+pytest.register_assert_rewrite(
+    "tests.clients.test_admin",
+    "tests.clients.test_produce_and_consume",
+    "tests.clients.test_restarts",
+    "tests.interop.client_behaviour",
+)
 
 SERVERS = {"zookeeper", "kafka_41"}  # those that all other servers here stand on, and the one alone
 
@@ -36,6 +45,9 @@ def pytest_runtest_makereport(item, call):
     if report.failed and not SERVERS.isdisjoint(item.fixturenames):
         for server in server_process.running:
             report.sections.append((f"end of the log of {server.name}", server.log_tail()))
+    broker = getattr(item, "funcargs", {}).get("broker")
+    if report.failed and isinstance(broker, BrokerProcess):
+        report.sections.append(("end of the log of our broker", broker.log_tail()))
     return report
 
 

@@ -1,5 +1,6 @@
 """The harness itself: servers start, crash, come back, and never stay behind."""
 
+import shutil
 import subprocess
 import sys
 import time
@@ -78,6 +79,9 @@ os.kill(os.getpid(), signal.SIGKILL)
 """
 
 
+@pytest.mark.skipif(
+    not (shutil.which("java") and shutil.which("mvn")), reason="there is no `java` or no `mvn`"
+)
 def test_jars_that_cannot_be_brought_say_why(monkeypatch, tmp_path):
     monkeypatch.setenv("ODRADEK_KAFKA_CACHE", str(tmp_path))
     with pytest.raises(kafka_jars.KafkaUnavailable, match=r"Maven could not bring Kafka 0\.0\.0"):

@@ -119,10 +119,6 @@ class Log:
             return max(unstable, self.start_offset)
         return self.high_watermark
 
-    @property
-    def unflushed_count(self) -> int:
-        return self.end_offset - self.recovery_point
-
     # Appending
 
     def append_as_leader(

@@ -55,5 +55,7 @@ Asking the controller:
 
 What several need:
 
+    each_resource.py          changes of which each resource succeeds or fails alone
+    leader_hints.py           who should have been asked, and where that is
     refusals.py               a failure in words
 """

@@ -8,7 +8,7 @@ A session that is not there, or a request out of its order, is refused as a whol
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Iterable, Mapping
+from collections.abc import Awaitable, Iterable
 from typing import Protocol
 
 from odradek.broker.call import Call
@@ -17,13 +17,12 @@ from odradek.broker.fetching.fetch_plan import FetchPlan
 from odradek.broker.fetching.fetch_session import Line, Wanted
 from odradek.broker.fetching.fetch_sessions import FetchSessions, OpenFetch, replica_in
 from odradek.broker.fetching.partition_reading import PartitionReading, Replicas, Terms, Topics
-from odradek.broker.metadata.picture import Node, PartitionState
-from odradek.broker.replicas.partition import NO_LEADER_EPOCH
+from odradek.broker.handlers.leader_hints import Cluster as Leaders
+from odradek.broker.handlers.leader_hints import LeaderHints
 from odradek.protocol.api.fetch import FetchRequest, FetchResponse
 from odradek.protocol.errors import FencedLeaderEpoch, KafkaError, NotLeader, code_of
 
 READ_UNCOMMITTED, READ_COMMITTED = 0, 1
-NOBODY = -1
 _FIRST_VERSION_OF_READING_FROM_FOLLOWERS = 11
 _FIRST_VERSION_OF_TOPIC_IDS = 13
 _FIRST_VERSION_OF_HINTS = 16
@@ -33,12 +32,8 @@ Topic = FetchResponse.Topic
 Endpoint = FetchResponse.NodeEndpoint
 
 
-class Cluster(Topics, Protocol):
+class Cluster(Topics, Leaders, Protocol):
     """The part of the cluster's picture that fetching needs."""
-
-    def partition(self, topic: str, partition: int, /) -> PartitionState | None: ...
-
-    def nodes(self, listener: str) -> Mapping[int, Node]: ...
 
 
 class Limits(Protocol):
@@ -126,35 +121,28 @@ class Answering:
         return self._response(told)
 
     def _response(self, told: list[Wanted]) -> FetchResponse:
-        endpoints: dict[int, Endpoint] = {}
+        endpoints: list[Endpoint] = []
         if self._call.version >= _FIRST_VERSION_OF_HINTS:
-            for wanted in told:
-                self._add_hint(wanted, endpoints)
+            moved = [each for each in told if each.line and each.line.error_code in _MOVED]
+            if moved:
+                endpoints = self._hinted(moved)
         return FetchResponse(
             session_id=self._fetch.session_id,
             responses=_by_topic(told),
-            node_endpoints=list(endpoints.values()),
+            node_endpoints=endpoints,
         )
 
-    def _add_hint(self, wanted: Wanted, endpoints: dict[int, Endpoint]) -> None:
-        """Where the leader is that should have been asked (KIP-951)."""
-        line = wanted.line
-        if line is None or line.error_code not in _MOVED or wanted.topic is None:
-            return
-        leader_id, leader_epoch = self._leader_of(wanted, wanted.topic)
-        line.current_leader = Line.LeaderIdAndEpoch(leader_id=leader_id, leader_epoch=leader_epoch)
-        node = self._cluster.nodes(self._call.peer.listener).get(leader_id)
-        if node is not None:
-            endpoints[node.id] = Endpoint(
-                node_id=node.id, host=node.host, port=node.port, rack=node.rack
+    def _hinted(self, moved: list[Wanted]) -> list[Endpoint]:
+        """Their lines name the leaders; where those are."""
+        hints = LeaderHints(self._cluster, self._call.peer.listener)
+        for wanted in moved:
+            assert wanted.line is not None, wanted
+            assert wanted.topic is not None, wanted
+            leader = hints.leader_of(wanted.topic, wanted.asked.partition, wanted.partition)
+            wanted.line.current_leader = Line.LeaderIdAndEpoch(
+                leader_id=leader.id, leader_epoch=leader.epoch
             )
-
-    def _leader_of(self, wanted: Wanted, topic: str) -> tuple[int, int]:
-        """With its epoch, as the controller told us, or else as it told everybody."""
-        if wanted.partition is not None:
-            return wanted.partition.leader_id, wanted.partition.leader_epoch
-        known = self._cluster.partition(topic, wanted.asked.partition)
-        return (NOBODY, NO_LEADER_EPOCH) if known is None else (known.leader, known.leader_epoch)
+        return hints.endpoints(Endpoint)
 
 
 def _by_topic(told: Iterable[Wanted]) -> list[Topic]:

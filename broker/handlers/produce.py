@@ -10,11 +10,12 @@ reach the logs in the order in which they were sent.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
 from struct import Struct
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from odradek.broker.call import Call, Disconnect
+from odradek.broker.handlers.leader_hints import Cluster as Leaders
+from odradek.broker.handlers.leader_hints import LeaderHints
 from odradek.broker.handlers.refusals import words
 from odradek.broker.metadata.internal_topics import INTERNAL_TOPICS
 from odradek.broker.replicas.partition import ALL_IN_SYNC, Partition
@@ -44,7 +45,9 @@ NO_ANSWER, LEADER_ONLY = 0, 1
 ACKS = frozenset({NO_ANSWER, LEADER_ONLY, ALL_IN_SYNC})
 #: The one client that may write to internal topics: what Kafka's own tools call themselves.
 ADMIN_CLIENT_ID = "__admin_client"
-NO_OFFSET = -1
+#: Offsets and times that a line has only if all went well.
+NOT_TOLD = -1
+_FIRST_VERSION_OF_HINTS = 10
 _FIRST_VERSION_OF_TOPIC_IDS = 13
 #: Size, magic and attributes of a batch, from the position of its size on.
 _FIRST_BATCH = Struct(">i4xb4xh")
@@ -71,22 +74,12 @@ class Replicas(Protocol):
     def partition(self, topic: str, index: int, /) -> Partition: ...
 
 
-class Cluster(Protocol):
+class Cluster(Leaders, Protocol):
     """The part of the cluster's picture that producing needs."""
 
     def has_partition(self, topic: str, partition: int, /) -> bool: ...
 
     def name_of(self, topic_id: Uuid, /) -> str | None: ...
-
-
-@dataclass(slots=True)
-class Outcome:
-    """What became of the records of one partition; changed while it waits, and then told."""
-
-    index: int
-    partition: Partition | None = None
-    written: Written | None = None
-    failure: KafkaError | None = None
 
 
 def handle(
@@ -96,19 +89,21 @@ def handle(
     call: Call[ProduceRequest],
 ) -> ProduceResponse | Awaitable[ProduceResponse] | None:
     request = call.request
-    acks = request.acks
     _check_first_batches(request)
     appending = Appending(replicas, cluster, call, now_ms())
-    outcomes = [
-        [appending.append(topic, entry) for entry in topic.partition_data]
-        for topic in request.topic_data
-    ]
-    if acks == NO_ANSWER:
-        _check_all_well(request, outcomes)
+    response = ProduceResponse(
+        responses=[appending.answer(topic) for topic in request.topic_data if topic.partition_data]
+    )
+    if request.acks == NO_ANSWER:
+        if appending.failures:
+            failures = "; ".join(appending.failures)
+            raise Disconnect(f"acks=0, and not all was appended: {failures}")
         return None
-    if appending.is_final:
-        return _response(request, outcomes)
-    return _answer_later(request, outcomes)
+    if appending.waiting:
+        return _answer_later(appending, request, response)
+    if appending.hints is not None:
+        response.node_endpoints = appending.hints.endpoints(ProduceResponse.NodeEndpoint)
+    return response
 
 
 def _check_first_batches(request: ProduceRequest) -> None:
@@ -128,17 +123,28 @@ def _check_first_batches(request: ProduceRequest) -> None:
                 raise TransactionalIdAuthorizationFailed()
 
 
+class Waiting(NamedTuple):
+    """A line that tells of success, once that is certain."""
+
+    line: Line
+    topic: Topic
+    partition: Partition
+    written: Written
+
+
 class Appending:
     """The appends of one request."""
 
     __slots__ = (
         "_acks",
+        "_call",
         "_cluster",
-        "_is_admin",
         "_now_ms",
         "_replicas",
         "_version",
-        "is_final",
+        "failures",
+        "hints",
+        "waiting",
     )
 
     def __init__(
@@ -146,28 +152,63 @@ class Appending:
     ) -> None:
         self._replicas = replicas
         self._cluster = cluster
+        self._call = call
         self._acks = call.request.acks
         self._version = call.version
-        self._is_admin = call.client_id == ADMIN_CLIENT_ID
         self._now_ms = now_ms
-        #: Whether nothing has to be waited for.
-        self.is_final = True
+        self.failures: list[str] = []
+        self.waiting: list[Waiting] = []
+        #: Made if there is any.
+        self.hints: LeaderHints | None = None
 
-    def append(self, topic: Topic, entry: Topic.Partition) -> Outcome:
+    def answer(self, topic: Topic) -> ProduceResponse.Topic:
+        """Append the records of a topic; its lines, of which some may have to wait."""
+        return ProduceResponse.Topic(
+            name=topic.name,
+            topic_id=topic.topic_id,
+            partition_responses=[self._append(topic, entry) for entry in topic.partition_data],
+        )
+
+    def _append(self, topic: Topic, entry: Topic.Partition) -> Line:
+        index, checked = entry.index, None
         try:
-            partition = self._replicas.partition(self._name_of(topic, entry.index), entry.index)
+            partition = self._replicas.partition(self._name_of(topic, index), index)
             records = self._checked(partition, entry)
-        except KafkaError as failure:
-            return Outcome(entry.index, failure=failure)
-        finally:
-            entry.records = None  # only offsets are kept while the answer waits
-        try:
+            checked = partition
             written = partition.append(records, acks=self._acks, now_ms=self._now_ms)
         except KafkaError as failure:
-            return Outcome(entry.index, partition, failure=failure)
+            line = Line(index=index, error_code=0, base_offset=NOT_TOLD)
+            self.failed(line, topic, checked, failure)
+            return line
+        finally:
+            entry.records = None  # only offsets are kept while the answer waits
+        line = Line(
+            index=index,
+            error_code=0,
+            base_offset=written.first_offset,
+            log_append_time_ms=written.append_time_ms,
+            log_start_offset=partition.log.start_offset,
+        )
         if not partition.is_acknowledged(written, acks=self._acks):
-            self.is_final = False
-        return Outcome(entry.index, partition, written)
+            self.waiting.append(Waiting(line, topic, partition, written))
+        return line
+
+    def failed(
+        self, line: Line, topic: Topic, partition: Partition | None, failure: KafkaError
+    ) -> None:
+        """The line tells of it; without a partition, nothing was asked of one."""
+        self.failures.append(f"{topic.name}-{line.index}: {failure}")
+        _tell(line, partition, failure)
+        if isinstance(failure, NotLeader) and self._version >= _FIRST_VERSION_OF_HINTS:
+            self._hint(line, topic, partition)
+
+    def _hint(self, line: Line, topic: Topic, partition: Partition | None) -> None:
+        if self.hints is None:
+            self.hints = LeaderHints(self._cluster, self._call.peer.listener)
+        # It may have been deleted while the answer waited.
+        name = topic.name or self._cluster.name_of(topic.topic_id) or ""
+        leader = self.hints.leader_of(name, line.index, partition)
+        line.current_leader = Line.LeaderIdAndEpoch(leader_id=leader.id, leader_epoch=leader.epoch)
 
     def _name_of(self, topic: Topic, index: int) -> str:
         name = topic.name
@@ -187,89 +228,59 @@ class Appending:
         check_request(records, version=self._version)
         if self._acks not in ACKS:
             raise InvalidRequiredAcks(f"acks={self._acks}")
-        if partition.topic_partition.topic in INTERNAL_TOPICS and not self._is_admin:
-            raise InvalidTopic(f"{partition.topic_partition.topic} is written by brokers only")
+        topic = partition.topic_partition.topic
+        if topic in INTERNAL_TOPICS and self._call.client_id != ADMIN_CLIENT_ID:
+            raise InvalidTopic(f"{topic} is written by brokers only")
         return records
 
 
-def _check_all_well(request: ProduceRequest, outcomes: list[list[Outcome]]) -> None:
-    failed = [
-        f"{topic.name}-{outcome.index}: {outcome.failure}"
-        for topic, outcomes_of in zip(request.topic_data, outcomes, strict=True)
-        for outcome in outcomes_of
-        if outcome.failure is not None
-    ]
-    if failed:
-        raise Disconnect(f"acks=0, and not all was appended: {'; '.join(failed)}")
-
-
-async def _answer_later(request: ProduceRequest, outcomes: list[list[Outcome]]) -> ProduceResponse:
+async def _answer_later(
+    appending: Appending, request: ProduceRequest, response: ProduceResponse
+) -> ProduceResponse:
     """Each in turn: what the first waited for, the others had time for as well."""
     timeout_s = request.timeout_ms / 1000
-    for outcomes_of in outcomes:
-        for outcome in outcomes_of:
-            if outcome.partition is not None and outcome.written is not None:
-                try:
-                    await outcome.partition.wait_until_acknowledged(
-                        outcome.written, acks=request.acks, timeout_s=timeout_s
-                    )
-                except KafkaError as failure:
-                    outcome.failure = failure
-    return _response(request, outcomes)
+    for line, topic, partition, written in appending.waiting:
+        try:
+            await partition.wait_until_acknowledged(written, acks=request.acks, timeout_s=timeout_s)
+        except KafkaError as failure:
+            appending.failed(line, topic, partition, failure)
+    if appending.hints is not None:
+        response.node_endpoints = appending.hints.endpoints(ProduceResponse.NodeEndpoint)
+    return response
 
 
-def _response(request: ProduceRequest, outcomes: list[list[Outcome]]) -> ProduceResponse:
-    return ProduceResponse(
-        responses=[
-            ProduceResponse.Topic(
-                name=topic.name,
-                topic_id=topic.topic_id,
-                partition_responses=[_line(outcome) for outcome in outcomes_of],
-            )
-            for topic, outcomes_of in zip(request.topic_data, outcomes, strict=True)
-            if outcomes_of
-        ]
-    )
-
-
-def _line(outcome: Outcome) -> Line:
-    if outcome.failure is not None:
-        return _failed_line(outcome, outcome.failure)
-    partition, written = outcome.partition, outcome.written
-    assert partition is not None, outcome
-    assert written is not None, outcome
-    return Line(
-        index=outcome.index,
-        error_code=0,
-        base_offset=written.first_offset,
-        log_append_time_ms=written.append_time_ms,
-        log_start_offset=partition.log.start_offset,
-    )
-
-
-def _failed_line(outcome: Outcome, failure: KafkaError) -> Line:
-    line = Line(index=outcome.index, error_code=code_of(failure), base_offset=NO_OFFSET)
-    if outcome.partition is not None and not isinstance(failure, _WITHOUT_START):
-        line.log_start_offset = outcome.partition.log.start_offset
+def _tell(line: Line, partition: Partition | None, failure: KafkaError) -> None:
+    line.error_code = code_of(failure)
+    line.base_offset = line.log_append_time_ms = line.log_start_offset = NOT_TOLD
+    if partition is not None and not isinstance(failure, _WITHOUT_START):
+        line.log_start_offset = partition.log.start_offset
     if isinstance(failure, InvalidRecords | InvalidTimestamps):
         line.error_message = failure.message
         line.record_errors = [
             Line.RecordError(batch_index=place, batch_index_error_message=message)
             for place, message in failure.record_errors
         ]
-    return line
 
 
 def refused(call: Call[ProduceRequest], failure: KafkaError) -> ProduceResponse:
     """All of it, for one reason."""
     if call.request.acks == NO_ANSWER:
         raise Disconnect(f"acks=0, and nothing was appended: {failure}")
-    outcomes = [
-        [Outcome(entry.index, failure=failure) for entry in topic.partition_data]
-        for topic in call.request.topic_data
-    ]
-    response = _response(call.request, outcomes)
-    for topic in response.responses:
-        for line in topic.partition_responses:
-            line.error_message = words(failure)
-    return response
+    told = []
+    for topic in call.request.topic_data:
+        lines = [
+            Line(
+                index=entry.index,
+                error_code=code_of(failure),
+                base_offset=NOT_TOLD,
+                error_message=words(failure),
+            )
+            for entry in topic.partition_data
+        ]
+        if lines:
+            told.append(
+                ProduceResponse.Topic(
+                    name=topic.name, topic_id=topic.topic_id, partition_responses=lines
+                )
+            )
+    return ProduceResponse(responses=told)

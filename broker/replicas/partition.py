@@ -143,7 +143,7 @@ class Partition:
         origin: AppendOrigin = AppendOrigin.CLIENT,
     ) -> Written:
         """Append as the leader; ``records`` are patched in place."""
-        role = self.leading()
+        role = self.leader or self.leading()
         if acks == ALL_IN_SYNC:
             self._check_in_sync(role, NotEnoughReplicas)
         with self.hosted as log:

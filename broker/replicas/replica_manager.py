@@ -87,7 +87,8 @@ class ReplicaManager:
         self._care = care
         self._start = start
         self._now_ms = now_ms
-        self._partitions: dict[TopicPartition, Partition] = {}
+        #: By TopicPartition; the type allows to look for one without making it.
+        self._partitions: dict[tuple[str, int], Partition] = {}
         self._offline: set[TopicPartition] = set()
         #: Given when it is there, as it needs this one.
         self.moves: Moves | None = None
@@ -97,10 +98,10 @@ class ReplicaManager:
 
     def partition(self, topic: str, index: int) -> Partition:
         """Whatever its role is."""
-        key = TopicPartition(topic, index)
-        found = self._partitions.get(key)
+        found = self._partitions.get((topic, index))
         if found is not None:
             return found
+        key = TopicPartition(topic, index)
         if key in self._offline:
             raise KafkaStorageError(f"the log directory of {key} is offline")
         if self._cluster.has_partition(topic, index):

@@ -111,7 +111,8 @@ class HostedLog:
     @property
     def has_flush_due_by_count(self) -> bool:
         """Whether as many records wait to be synced as ``flush.messages`` allows at most."""
-        return self.log.unflushed_count >= self.log.settings.flush_messages
+        log = self.log
+        return log.end_offset - log.recovery_point >= log.settings.flush_messages
 
     def plan_flush(self, *, now_ms: int, up_to: int | None = None) -> DiskWork | None:
         """Sync what is in the log when the work begins; None if a flush is planned already."""

@@ -18,6 +18,7 @@ from odradek.broker.background import Background
 from odradek.broker.disk import Disk
 from odradek.broker.fetching.fetch_sessions import FetchSessions
 from odradek.broker.log_care import LogCare
+from odradek.broker.metadata.agreed_features import AgreedFeatures
 from odradek.broker.metadata.metadata_cache import MetadataCache
 from odradek.broker.metadata.topic_creator import TopicCreator
 from odradek.broker.network.client import BrokerClient
@@ -117,6 +118,7 @@ class Assembly:
             logs=ground.logs,
             disk=ground.disk,
             cluster=self.cluster,
+            features=AgreedFeatures(store, start_task=ground.background.start),
             controller=self.controller,
             fence=ControllerFence(lambda: self.controller.broker_epoch),
             fetch_sessions=FetchSessions(

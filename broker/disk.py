@@ -1,4 +1,7 @@
-"""The one pool of threads, for calls that sleep in the kernel: syncing, removing, SQLite's commits.
+"""The threads, for calls that sleep in the kernel: syncing, removing, SQLite's commits.
+
+Each log directory has a pool of its own, beside the one for all else: a disk that hangs takes all
+threads there are for it, and nobody else's.
 
 A thread that computes would take the interpreter from the loop for milliseconds at a time, so
 nothing that computes belongs here: see worker.py.
@@ -13,6 +16,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from functools import partial
 from typing import TypeVar
 
 from odradek.protocol.errors import KafkaStorageError
@@ -26,10 +30,12 @@ _SIDE_BY_SIDE = 8
 
 
 class Disk:
-    """As many threads as ``num.io.threads`` says."""
+    """As many threads as ``num.io.threads`` says, for each directory; started when needed."""
 
     def __init__(self, threads: int) -> None:
-        self._threads = ThreadPoolExecutor(threads, thread_name_prefix="disk")
+        new_pool = partial(ThreadPoolExecutor, threads, thread_name_prefix="disk")
+        self._threads = new_pool()
+        self._threads_of: defaultdict[LogDirectory, ThreadPoolExecutor] = defaultdict(new_pool)
         #: What changes a log directory's names or checkpoints goes one after the other.
         self._turns: defaultdict[LogDirectory, asyncio.Lock] = defaultdict(asyncio.Lock)
 
@@ -46,7 +52,8 @@ class Disk:
 
     async def _carry_out(self, work: DiskWork) -> None:
         with work:
-            running = self.run(work.run)
+            threads = self._threads_of[work.directory]
+            running = asyncio.get_running_loop().run_in_executor(threads, work.run)
             try:
                 await asyncio.shield(running)
             except asyncio.CancelledError:
@@ -66,7 +73,8 @@ class Disk:
 
     def close(self) -> None:
         """Wait for what still runs."""
-        self._threads.shutdown()
+        for threads in (self._threads, *self._threads_of.values()):
+            threads.shutdown()
 
 
 def side_by_side(tasks: Sequence[Callable[[], Returned]]) -> Iterator[Returned]:

@@ -41,8 +41,8 @@ def set_up(levels: Iterable[str]) -> None:
     handler = logging.StreamHandler()
     handler.setFormatter(_Lines("%(asctime)s %(levelname)s %(name)s: %(message)s"))
     logging.basicConfig(level=logging.INFO, handlers=[handler], force=True)
-    # Its own lines about sessions repeat what our store says.
-    logging.getLogger("kazoo").setLevel(logging.WARNING)
+    # What it says of connections and sessions our store says too, and not again every second.
+    logging.getLogger("kazoo").setLevel(logging.ERROR)
     for written in levels:
         name, _, level = written.rpartition("=")
         if level.lower() not in LEVELS:

@@ -24,6 +24,7 @@ from typing import Any
 from odradek.broker.call import Call, Disconnect, Peer
 from odradek.broker.handlers.refusals import words
 from odradek.broker.logs import TRACE
+from odradek.controller.store.base import SessionExpired
 from odradek.protocol.api.api_versions import ApiVersionsResponse
 from odradek.protocol.api_keys import ApiKey
 from odradek.protocol.codec import Part
@@ -155,6 +156,12 @@ class Router:
             answer = route.refuse(call, refusal)
         except Disconnect:
             raise
+        except SessionExpired as over:
+            # As Kafka: nobody knows what has become of it, so it is not for the client to repeat.
+            log.warning(
+                f"{_FAILED}: %s", call.key.name, call.version, call.peer.connection_id, over
+            )
+            answer = route.refuse(call, KafkaError())
         except Exception:
             log.exception(_FAILED, call.key.name, call.version, call.peer.connection_id)
             answer = route.refuse(call, KafkaError())

@@ -41,7 +41,6 @@ from odradek.broker.handlers import (
     stop_replica,
     update_metadata,
 )
-from odradek.broker.handlers.api_versions import Features
 from odradek.broker.router import Route
 from odradek.broker.services import Services
 from odradek.protocol.api_keys import ApiKey
@@ -52,7 +51,10 @@ def routes(broker: Services) -> Mapping[ApiKey, Route]:
     table = [*_records(broker), *_cluster(broker), *_topics(broker), *_control(broker)]
     served = {route.key: route for route in table}
     versions = {key: route.versions for key, route in served.items()}
-    own = Route(ApiKey.API_VERSIONS, lambda call: api_versions.handle(versions, Features(), call))
+    features = broker.features
+    own = Route(
+        ApiKey.API_VERSIONS, lambda call: api_versions.handle(versions, features.current, call)
+    )
     versions[ApiKey.API_VERSIONS] = own.versions
     served[ApiKey.API_VERSIONS] = own
     return served

@@ -42,7 +42,7 @@ from odradek.controller.config_changes import ConfigChanges
 from odradek.controller.controller_settings import ControllerSettings
 from odradek.controller.registration import create_roots
 from odradek.controller.store import paths
-from odradek.controller.store.base import MetadataStore, StoreError
+from odradek.controller.store.base import MetadataStore, SessionState, StoreError
 from odradek.controller.store.payloads.notifications import LogDirEvent
 from odradek.protocol.errors import KafkaError
 from odradek.storage.manager.directories import LogDirectories
@@ -54,10 +54,14 @@ log = logging.getLogger(__name__)
 
 #: How long answers in progress may take once the broker is told to stop.
 DRAIN_S = 5.0
+#: How long the controller may take to let it go, where the store does not answer.
+AWAY_S = 2.0
 #: How long the controller may take to tell this broker of the cluster, before clients are let in.
 FIRST_PICTURE_S = 30.0
 #: How long it may then take to elect itself, where there is nobody else.
 OWN_LEADERS_S = 5.0
+#: How much later than it says a session may expire: ZooKeeper looks now and then.
+EXPIRY_DELAY_S = 5.0
 
 
 class NoLogDirectory(Exception):
@@ -78,6 +82,7 @@ class Server:
         self._worker = Worker()
         self._events = LogEvents()
         self._broker_epoch = -1
+        self._store_answers = False
 
     @property
     def endpoints(self) -> tuple[Endpoint, ...]:
@@ -102,6 +107,11 @@ class Server:
         self.state = BrokerState.SHUTTING_DOWN
         await self._undo.aclose()
         self.state = BrokerState.NOT_RUNNING
+
+    @property
+    def _patience_s(self) -> float:
+        """By then the last broker of this name, if it was killed, has no session any more."""
+        return self._written.zookeeper.session_timeout_ms / 1000 + EXPIRY_DELAY_S
 
     # In the order of the start; what is pushed to ``_undo`` is undone in the opposite one.
 
@@ -134,14 +144,15 @@ class Server:
         self._answerer: Answerer = held_back
         self._events.on_failure = self._directory_failed
         self._undo.push_async_callback(parts.controller.close)
-        self._broker_epoch = await parts.controller.start()
+        self._broker_epoch = await parts.controller.start(patience_s=self._patience_s)
         directories.claim(broker_id=broker_id, cluster_id=cluster_id)
         await self._follow_configs(store, settings)
+        await parts.services.features.start()
         start_schedules(self._background, parts.care, settings)
         self._undo.push_async_callback(self._stop_sockets)  # before the controller is closed
         self._sockets.accept()
         await parts.cluster.wait_for_picture(timeout_s=FIRST_PICTURE_S)
-        if self._written.is_alone:
+        if parts.cluster.picture.brokers.ids == {broker_id}:
             await self._wait_for_leaders(logs)
         self._answerer = held_back.let_go()
         log.info("Broker %d of cluster %s is running", broker_id, cluster_id)
@@ -167,6 +178,7 @@ class Server:
 
     async def _open_store(self) -> MetadataStore:
         store = store_for(self._written, disk=self._disk, now_ms=clock.now_ms)
+        store.listen(self._session_changed)
         await store.open_session()
         self._undo.push_async_callback(store.close)
         await create_roots(store)
@@ -237,6 +249,9 @@ class Server:
 
     # What happens meanwhile
 
+    def _session_changed(self, state: SessionState) -> None:
+        self._store_answers = state is SessionState.CONNECTED
+
     def _directory_failed(self, directory: LogDirectory, is_last: bool) -> None:
         self._parts.replicas.directory_failed(directory)
         if is_last:
@@ -258,10 +273,15 @@ class Server:
         if not settings.controlled_shutdown_enable:
             return
         for _ in range(1 + settings.controlled_shutdown_max_retries):
+            patience_s = settings.controller_socket_timeout_ms / 1000
             try:
-                epoch = controller.broker_epoch
-                if not await controller.shut_down(broker_id, broker_epoch=epoch):
-                    return
+                async with asyncio.timeout(patience_s if self._store_answers else AWAY_S):
+                    epoch = controller.broker_epoch
+                    if not await controller.shut_down(broker_id, broker_epoch=epoch):
+                        return
+            except TimeoutError:
+                log.warning("The controller does not answer: leadership is not handed on")
+                return
             except KafkaError as refusal:
                 log.warning("The controller does not let this broker go: %s", refusal)
             await asyncio.sleep(settings.controlled_shutdown_retry_backoff_ms / 1000)

@@ -12,6 +12,7 @@ from odradek.broker.admin.config_admin import BrokerConfigAdmin
 from odradek.broker.admin.config_descriptions import ConfigDescriptions
 from odradek.broker.disk import Disk
 from odradek.broker.fetching.fetch_sessions import FetchSessions
+from odradek.broker.metadata.agreed_features import AgreedFeatures
 from odradek.broker.metadata.metadata_cache import MetadataCache
 from odradek.broker.metadata.topic_creator import TopicCreator
 from odradek.broker.replicas.controller_fence import ControllerFence
@@ -35,6 +36,7 @@ class Services:
     logs: LogManager
     disk: Disk
     cluster: MetadataCache
+    features: AgreedFeatures
     controller: Controller
     fence: ControllerFence
     fetch_sessions: FetchSessions

@@ -62,13 +62,13 @@ class Controller:
         self._candidate = Candidate(office)
         self._task: asyncio.Task[None] | None = None
 
-    async def start(self) -> int:
+    async def start(self, *, patience_s: float = 0) -> int:
         """Register the broker, and stand for election; the broker's epoch.
 
-        Raises BrokerIdTaken.
+        Raises BrokerIdTaken, if it still is after ``patience_s``.
         """
         self._store.listen(self._session_changed)
-        epoch = await self._candidate.registration.register()
+        epoch = await self._candidate.registration.register_within(patience_s)
         self._queue.put(events.ControllerChanged())
         self._task = self._world.start_task(self._queue.run(), name="controller-events")
         return epoch

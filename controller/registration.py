@@ -5,14 +5,16 @@ name may be there already:
 
     of this session     we made it, and did not hear that we had: it is the registration
     of one before ours  it should have gone with that session; it is taken away
-    of any other        another broker has the id, or the last one of this name has stopped so
-                        lately that its session lives on
+    of any other        another broker has the id, or the last one of this name was killed so
+                        lately that its session lives on, for which one may wait
 
 Owner: the event loop.
 """
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import logging
 from dataclasses import dataclass
 
@@ -31,6 +33,7 @@ from odradek.controller.store.base import (
     Set,
     Stat,
     StoreError,
+    WatchEvent,
 )
 from odradek.controller.store.payloads.broker import BrokerRegistration
 from odradek.controller.store.payloads.cluster import ClusterId
@@ -92,6 +95,29 @@ class Registration:
         self._sessions: set[int] = set()
         #: The broker's epoch in this session.
         self.epoch = NOT_REGISTERED
+
+    async def register_within(self, patience_s: float) -> int:
+        """As ``register``, but whoever has the id gets this long to be forgotten."""
+        try:
+            return await self.register()
+        except BrokerIdTaken as taken:
+            if not patience_s:
+                raise
+            log.warning("%s  It is given %.0f s to be forgotten", taken, patience_s)
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(patience_s):
+                await self._wait_until_forgotten()
+        return await self.register()
+
+    async def _wait_until_forgotten(self) -> None:
+        has_changed = asyncio.Event()
+
+        def note(_: WatchEvent) -> None:
+            has_changed.set()
+
+        while await self._store.exists(paths.broker(self._broker_id), note) is not None:
+            await has_changed.wait()
+            has_changed.clear()
 
     async def register(self) -> int:
         """The broker's epoch.  Raises BrokerIdTaken."""

@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 Commands = argparse._SubParsersAction  # the only name that argparse has for it
 
 TOPIC, BROKER = "topic", "broker"
+#: How one may try to name what all brokers share, which the protocol does by an empty name.
+ALL_BROKERS = frozenset({"", "default", "<default>"})
 COLUMNS = ("name", "value", "source", "read_only", "sensitive")
 
 
@@ -79,7 +81,12 @@ def _add_alter(verbs: Commands[argparse.ArgumentParser]) -> None:
 
 def _add_resource(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("kind", choices=(TOPIC, BROKER))
-    parser.add_argument("name", metavar="NAME", help="the topic's name, or the broker's id")
+    parser.add_argument(
+        "name",
+        metavar="NAME",
+        help="the topic's name, or the broker's id (what is set for all brokers shows there too, "
+        "but is set by Kafka's kafka-configs --entity-default only)",
+    )
 
 
 def describe(arguments: argparse.Namespace) -> int:
@@ -140,6 +147,11 @@ def _alter(
 def _resource(kind: str, name: str) -> ConfigResource:
     from confluent_kafka.admin import ConfigResource, ResourceType
 
+    if kind == BROKER and name in ALL_BROKERS:
+        raise CommandFailed(
+            "librdkafka cannot name the default of all brokers: alter each broker by its id, or "
+            "use Kafka's kafka-configs --entity-type brokers --entity-default"
+        )
     if not name or (kind == BROKER and not name.isdecimal()):
         raise CommandFailed(f"{name!r} is not the name of a topic, nor the id of a broker")
     return ConfigResource(ResourceType[kind.upper()], name)

@@ -25,6 +25,10 @@ log = logging.getLogger(__name__)
 
 #: More than any broker needs; where there is no limit at all, some libraries try every number.
 FILES_MAX = 1 << 20
+SIGNALS = (signal.SIGTERM, signal.SIGINT)
+STDERR = 2
+#: What shells add to the number of a signal.
+ENDED_BY_SIGNAL = 128
 
 
 def serve(*, file: Path | None, overrides: Sequence[str], ready_file: Path | None) -> int:
@@ -58,18 +62,29 @@ async def _serve(settings: ServerSettings, ready_file: Path | None) -> int:
 
 
 def _cancel_on_signals() -> None:
-    """The first is obeyed in order; a second one ends the process as if there were no handler."""
+    """The first is obeyed in order; a second one does not wait for what may never end."""
     loop, task = asyncio.get_running_loop(), asyncio.current_task()
     assert task is not None
 
     def stop(number: signal.Signals) -> None:
         log.info("%s: the broker stops", number.name)
-        for each in (signal.SIGTERM, signal.SIGINT):
+        for each in SIGNALS:
             loop.remove_signal_handler(each)
+            # Not through the loop, which may itself be waiting for a thread by now.
+            signal.signal(each, _end_at_once)
         task.cancel()
 
-    for each in (signal.SIGTERM, signal.SIGINT):
+    for each in SIGNALS:
         loop.add_signal_handler(each, stop, each)
+
+
+def _end_at_once(number: int, frame: object) -> None:
+    """As after a crash.  (The system's own way would do nothing in the first of all processes.)"""
+    name = signal.Signals(number).name
+    told = f"odradek: {name} again: ended at once, the next start has to recover the logs\n"
+    # A log may be in the middle of a line.
+    os.write(STDERR, told.encode())
+    os._exit(ENDED_BY_SIGNAL + number)
 
 
 def _address(endpoint: Endpoint) -> str:

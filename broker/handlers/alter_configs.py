@@ -2,24 +2,18 @@
 
 What a resource was set to and is not named goes back to its default; for this, and because it races
 with whoever else does so, clients should use IncrementalAlterConfigs.
-
-Each resource succeeds or fails alone.  One that is named twice is refused both times.
 """
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Sequence
 from typing import Protocol
 
 from odradek.broker.admin.resources import ResourceType
 from odradek.broker.call import Call
-from odradek.broker.handlers.refusals import words
-from odradek.protocol.api.alter_configs import (
-    AlterConfigsRequest,
-    AlterConfigsResponse,
-)
-from odradek.protocol.errors import InvalidRequest, KafkaError, code_of
+from odradek.broker.handlers import each_resource
+from odradek.protocol.api.alter_configs import AlterConfigsRequest, AlterConfigsResponse
+from odradek.protocol.errors import KafkaError
 
 Resource = AlterConfigsRequest.Resource
 Answer = AlterConfigsResponse.Resource
@@ -42,36 +36,10 @@ class Configurations(Protocol):
 async def handle(
     configurations: Configurations, call: Call[AlterConfigsRequest]
 ) -> AlterConfigsResponse:
-    request = call.request
-    named = Counter((each.resource_type, each.resource_name) for each in request.resources)
-    responses = []
-    for resource in request.resources:
-        failure: KafkaError | None = None
-        try:
-            if named[resource.resource_type, resource.resource_name] > 1:
-                raise InvalidRequest("A resource can be named once in a request.")
-            await configurations.replace(
-                ResourceType.of(resource.resource_type),
-                resource.resource_name,
-                resource.configs,
-                validate_only=request.validate_only,
-            )
-        except KafkaError as refusal:
-            failure = refusal
-        responses.append(_answer(resource, failure))
+    responses = await each_resource.changed(call.request, configurations.replace, Answer)
     return AlterConfigsResponse(throttle_time_ms=0, responses=responses)
 
 
 def refused(call: Call[AlterConfigsRequest], failure: KafkaError) -> AlterConfigsResponse:
-    return AlterConfigsResponse(
-        throttle_time_ms=0, responses=[_answer(each, failure) for each in call.request.resources]
-    )
-
-
-def _answer(resource: Resource, failure: KafkaError | None) -> Answer:
-    return Answer(
-        error_code=code_of(failure),
-        error_message=words(failure),
-        resource_type=resource.resource_type,
-        resource_name=resource.resource_name,
-    )
+    responses = each_resource.refused(call.request, failure, Answer)
+    return AlterConfigsResponse(throttle_time_ms=0, responses=responses)

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 
 from odradek.broker.call import Call
+from odradek.broker.metadata.agreed_features import Features
 from odradek.protocol.api.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from odradek.protocol.api_keys import ApiKey
 from odradek.protocol.error_codes import ErrorCode
@@ -20,18 +20,8 @@ from odradek.protocol.field import Versions
 
 NAMES_SOFTWARE = 3
 READS_VERSION_0 = 4
-UNKNOWN_EPOCH = -1
 
 _SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
-
-
-@dataclass(frozen=True, slots=True)
-class Features:
-    """What this broker supports, and the level that the cluster has agreed on (KIP-584)."""
-
-    supported: Mapping[str, Versions] = field(default_factory=dict)
-    finalized: Mapping[str, int] = field(default_factory=dict)
-    epoch: int = UNKNOWN_EPOCH
 
 
 def handle(

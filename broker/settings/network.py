@@ -132,7 +132,8 @@ class NetworkSettings(Settings):
         "socket.listen.backlog.size",
         default=50,
         at_least=1,
-        doc="How many new connections may wait to be accepted.",
+        doc="How many new connections may wait to be accepted; if more come at once, the rest are "
+        "late by a second or more.",
     )
     connections_max_idle_ms: int = long(
         "connections.max.idle.ms",

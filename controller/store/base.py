@@ -159,6 +159,9 @@ class StoreError(Exception):
         super().__init__(path)
         self.path = path
 
+    def __str__(self) -> str:
+        return f"{type(self).__name__} at {self.path}" if self.path else type(self).__name__
+
 
 class NoNode(StoreError):
     """There is no such node, or no parent to create it in."""

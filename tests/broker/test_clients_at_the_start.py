@@ -27,8 +27,8 @@ def first_metadata(address):
             time.sleep(0.001)
 
 
-def test_nobody_is_told_that_a_topic_or_the_broker_is_not_there(tmp_path):
-    with BrokerProcess(tmp_path / "logs").start() as broker:
+def test_nobody_is_told_that_a_topic_or_the_broker_is_not_there(tmp_path, new_store):
+    with BrokerProcess(tmp_path / "logs", *new_store()).start() as broker:
         create(broker.address, TOPIC)
         for _ in range(STARTS):
             broker.stop()

@@ -20,11 +20,16 @@ def disk():
 
 
 @pytest.fixture
-def directory(tmp_path):
-    directories = LogDirectories([tmp_path], Notebook())
+def directories(tmp_path):
+    directories = LogDirectories([tmp_path / "one", tmp_path / "two"], Notebook())
     directories.open()
-    yield directories.all[0]
+    yield directories.all
     directories.release()
+
+
+@pytest.fixture
+def directory(directories):
+    return directories[0]
 
 
 async def test_a_call_runs_on_another_thread(disk):
@@ -57,6 +62,20 @@ async def test_exclusive_work_of_one_directory_goes_one_after_the_other(disk, di
 
     works = [DiskWork(directory, "work", lambda: step, is_exclusive=True) for _ in range(20)]
     await asyncio.gather(*map(disk.carry_out, works))
+
+
+async def test_a_directory_that_hangs_holds_up_nobody_else(disk, directories):
+    go_on, done = threading.Event(), []
+    hanging, well = directories
+    stuck = [DiskWork(hanging, "stuck", lambda: lambda: go_on.wait(10)) for _ in range(5)]
+    async with asyncio.TaskGroup() as tasks:
+        for work in stuck:
+            tasks.create_task(disk.carry_out(work))
+        await asyncio.sleep(0)
+        await disk.carry_out(DiskWork(well, "work", lambda: lambda: done.append(go_on.is_set())))
+        assert not await disk.run(go_on.is_set)
+        go_on.set()
+    assert done == [False]
 
 
 async def test_work_that_was_cancelled_is_still_waited_for(disk, directory):

@@ -8,7 +8,7 @@ from odradek.broker.routes import routes
 from odradek.protocol.api_keys import ApiKey
 from odradek.protocol.error_codes import ErrorCode
 from odradek.protocol.header import KEY_AND_VERSION
-from tests.support.broker_process import broker
+from tests.support.broker_stores import broker
 from tests.support.minimal_requests import ERROR_CODES, VALUES, prepared
 from tests.support.wire_client import WireClient, call, error_codes, frame
 

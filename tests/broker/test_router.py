@@ -7,6 +7,7 @@ import pytest
 
 from odradek.broker.call import Disconnect, Peer
 from odradek.broker.router import TRACE, Route, Router
+from odradek.controller.store.base import SessionExpired
 from odradek.protocol.api.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from odradek.protocol.api.describe_cluster import DescribeClusterRequest, DescribeClusterResponse
 from odradek.protocol.api.heartbeat import HeartbeatRequest, HeartbeatResponse
@@ -98,6 +99,17 @@ async def test_a_refusal_and_a_mistake_of_ours_become_the_answer(handle, code, c
     assert answer_in(parts).error_code == code.code
     is_mistake = code is ErrorCode.UNKNOWN_SERVER_ERROR
     assert [bool(record.exc_info) for record in caplog.records] == [True] * is_mistake
+
+
+async def test_that_the_store_forgot_us_meanwhile_is_no_mistake(caplog):
+    async def expire():
+        raise SessionExpired("/brokers/topics/t")
+
+    answer = answer_in(await heartbeat(lambda call: expire()))
+    assert answer.error_code == ErrorCode.UNKNOWN_SERVER_ERROR.code
+    (record,) = caplog.records
+    assert (record.levelname, record.exc_info) == ("WARNING", None)
+    assert record.getMessage().endswith("failed: SessionExpired at /brokers/topics/t")
 
 
 def test_an_error_message_is_told_where_there_is_room_for_it():

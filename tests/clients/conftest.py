@@ -1,11 +1,11 @@
-"""Every client library, on a broker for each module."""
+"""Every client library, on a broker for each module and metadata store."""
 
 import itertools
 
 import pytest
 
 from odradek.protocol.api_keys import ApiKey
-from tests.support.broker_process import broker
+from tests.support.broker_stores import broker
 from tests.support.client_drivers import DRIVERS
 from tests.support.wire_client import call
 

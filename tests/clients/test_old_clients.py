@@ -4,9 +4,12 @@ import time
 
 import pytest
 
+from tests.support.broker_process import broker
 from tests.support.client_driver import BEGINNING, CODECS, Sent
 from tests.support.confluent_driver import ConfluentDriver
 from tests.support.old_clients import OLD_CLIENTS, OldClientUnavailable
+
+__all__ = ["broker"]
 
 COUNT = 100
 NOW_MS = int(time.time() * 1000)

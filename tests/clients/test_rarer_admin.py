@@ -22,11 +22,11 @@ INVALID_REPLICA_ASSIGNMENT = 39
 
 
 @pytest.fixture(scope="module")
-def broker(tmp_path_factory):
+def broker(tmp_path_factory, new_store):
     """With a second log directory, to which partitions can move."""
     folder = tmp_path_factory.mktemp("broker")
     both = f"log.dirs={folder / 'logs'},{folder / 'more'}"
-    with BrokerProcess(folder / "logs", both).start() as running:
+    with BrokerProcess(folder / "logs", both, *new_store()).start() as running:
         yield running
 
 

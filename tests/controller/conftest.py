@@ -2,13 +2,5 @@
 
 from tests.support.loops import pytest_pyfunc_call
 from tests.support.stores import stores
-from tests.support.zookeeper import chroot, own_zookeeper, zookeeper, zookeeper_stores
 
-__all__ = [
-    "chroot",
-    "own_zookeeper",
-    "pytest_pyfunc_call",
-    "stores",
-    "zookeeper",
-    "zookeeper_stores",
-]
+__all__ = ["pytest_pyfunc_call", "stores"]

@@ -1,5 +1,7 @@
 """Tests of controller/registration.py, on every store."""
 
+import asyncio
+
 import pytest
 
 from odradek.controller.registration import (
@@ -17,6 +19,7 @@ from odradek.controller.store.base import Delete
 from odradek.controller.store.payloads.broker import BrokerRegistration
 from tests.support.controller_scene import LISTENER, registration
 
+PATIENCE_S = 20
 OLD = InterBrokerVersion.parse("2.6")
 
 
@@ -72,6 +75,30 @@ async def test_an_id_that_another_has_is_refused(stores):
     await Registration(await stores.open(), identity(), LATEST).register()
     with pytest.raises(BrokerIdTaken, match="/brokers/ids/1"):
         await Registration(store, identity(), LATEST).register()
+
+
+async def test_whoever_has_the_id_may_be_given_time_to_be_forgotten(stores):
+    store, other = await rooted(stores), await stores.open()
+    first = Registration(other, identity(), LATEST)
+    old = await first.register()
+    async with asyncio.TaskGroup() as tasks:
+        broker = Registration(store, identity(), LATEST)
+        registering = tasks.create_task(broker.register_within(PATIENCE_S))
+        # It may write meanwhile, which does not mean that it is gone.
+        for number in (7, 8):
+            await first.change(registration(number))
+            assert (await store.get(paths.broker(1))).stat.created_zxid == old
+            assert not registering.done()
+        await other.close()
+    assert registering.result() > old
+
+
+async def test_who_is_not_forgotten_in_time_keeps_the_id(stores):
+    store = await rooted(stores)
+    epoch = await Registration(await stores.open(), identity(), LATEST).register()
+    with pytest.raises(BrokerIdTaken, match="/brokers/ids/1"):
+        await Registration(store, identity(), LATEST).register_within(0.05)
+    assert (await store.get(paths.broker(1))).stat.created_zxid == epoch
 
 
 async def test_what_an_earlier_session_of_ours_left_is_made_again(stores):

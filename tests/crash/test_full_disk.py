@@ -15,10 +15,11 @@ import pytest
 from odradek.protocol.errors import KafkaStorageError
 from odradek.protocol.types import TopicPartition
 from odradek.storage import clean_shutdown, files
-from tests.support.crash_host import COMPACTED, PLAIN, ROOMY, CrashHost
+from tests.support.crash_host import PLAIN, CrashHost
 from tests.support.crash_ledger import Crash, Ledger
 from tests.support.crash_rounds import copied, told
-from tests.support.crash_scenarios import EPOCH, Scenario
+from tests.support.crash_scenarios import EPOCH
+from tests.support.crash_stories import LAST_DAY, NIGHT
 from tests.support.crash_workload import Workload
 from tests.support.fault_points import Unsynced
 from tests.support.faulty_disk import FaultyDisk
@@ -30,37 +31,7 @@ def _nothing_is_synced(monkeypatch):
     monkeypatch.setattr(files, "system", Unsynced())
 
 
-def a_day(work):
-    """Every kind of write once."""
-    host = work.host
-    work.append_with_sequence(PLAIN, 1, count=2, timestamp=NOW_MS + 40)
-    work.append(PLAIN, size=200, timestamp=NOW_MS + 50)
-    work.end_transaction(PLAIN, 11, commit=False)
-    host.flush(PLAIN)
-    host.checkpoint()
-    host.truncate(PLAIN, host.log(PLAIN).segments.active.base_offset - 1)
-    work.leader_epoch += 1
-    work.append(PLAIN, count=3)
-    host.delete_records(PLAIN, 12)
-    host.retain()
-    work.append(ROOMY, size=100)
-    host.roll(ROOMY)
-    host.close()
-
-
-def a_night(work):
-    host = work.host
-    work.end_transaction(COMPACTED, 12, commit=True)
-    work.end_transaction(COMPACTED, 11, commit=True)
-    host.roll(COMPACTED)
-    host.compact()
-    host.remove()
-    host.restart(PLAIN, 7)
-    work.append(PLAIN)
-    host.recreate(PLAIN)
-
-
-STORIES = {"day": Scenario(a_day, (PLAIN,)), "night": Scenario(a_night, (COMPACTED,))}
+STORIES = {"day": LAST_DAY, "night": NIGHT}
 FAULTS = {
     "ENOSPC": {"error": errno.ENOSPC, "short_write": True},
     "EIO": {"error": errno.EIO},

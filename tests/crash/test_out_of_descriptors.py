@@ -15,7 +15,8 @@ from odradek.storage.manager.disk_work import carry_out
 from tests.support.crash_host import COMPACTED, LOGS, PLAIN, ROOMY, CrashHost
 from tests.support.crash_ledger import Crash
 from tests.support.crash_rounds import TIMES, copied, told
-from tests.support.crash_scenarios import EPOCH, Scenario
+from tests.support.crash_scenarios import EPOCH
+from tests.support.crash_stories import DAY, NIGHT
 from tests.support.crash_workload import Workload
 from tests.support.fault_points import Unsynced
 from tests.support.few_descriptors import FewDescriptors
@@ -26,36 +27,7 @@ from tests.support.power_cut import PowerCut
 STRIDE = max(1, 3 // TIMES)
 
 
-def a_day(work):
-    host = work.host
-    work.append_with_sequence(PLAIN, 1, count=2, timestamp=NOW_MS + 40)
-    work.append(PLAIN, size=200, timestamp=NOW_MS + 50)
-    work.end_transaction(PLAIN, 11, commit=False)
-    host.flush(PLAIN)
-    host.checkpoint()
-    host.truncate(PLAIN, host.log(PLAIN).segments.active.base_offset - 1)
-    work.leader_epoch += 1
-    work.append(PLAIN, count=3)
-    host.delete_records(PLAIN, 12)
-    host.retain()
-    work.append(ROOMY, size=100)
-    host.roll(ROOMY)
-    host.checkpoint()
-
-
-def a_night(work):
-    host = work.host
-    work.end_transaction(COMPACTED, 12, commit=True)
-    work.end_transaction(COMPACTED, 11, commit=True)
-    host.roll(COMPACTED)
-    host.compact()
-    host.remove()
-    host.restart(PLAIN, 7)
-    work.append(PLAIN)
-    host.recreate(PLAIN)
-
-
-STORIES = {"day": Scenario(a_day, (PLAIN,)), "night": Scenario(a_night, (COMPACTED,))}
+STORIES = {"day": DAY, "night": NIGHT}
 
 
 def opened(root, ledger):

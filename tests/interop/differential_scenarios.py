@@ -6,10 +6,12 @@ from tests.interop import (
     differential_cluster,
     differential_configs,
     differential_control,
+    differential_elsewhere,
     differential_fetch,
     differential_frames,
     differential_produce,
     differential_reads,
+    differential_repeats,
     differential_topics,
 )
 from tests.interop.differential_requests import Scenario
@@ -37,10 +39,12 @@ SCENARIOS: Mapping[str, Scenario] = {
     "orders": differential_control.orders,
     "requests": differential_control.requests,
     "frames": differential_frames.scenario,
+    "repeats": differential_repeats.repeats,
+    "elsewhere": differential_elsewhere.scenario,
 }
 
 #: Those that have something for releases after the last with ZooKeeper.
 OF_LATER_VERSIONS = (
     *("produce", "fetch", "fetch sessions", "offsets", "reassignments"),
-    *("metadata", "cluster", "partitions", "frames"),
+    *("metadata", "cluster", "partitions", "frames", "repeats"),
 )

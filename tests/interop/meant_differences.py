@@ -17,6 +17,15 @@ _TIERED = r"(local\.retention\..*|remote\..*)"
 _GONE = r"message\.(downconversion\.enable|format\.version|timestamp\.difference\.max\.ms)"
 _LINE = r"responses\[.*\]\.partition_responses\[0\]"
 
+_NOT_FILLED_UP = Meant(
+    ApiKey.FETCH,
+    "Kafka says how much it will send before it converts records for old clients, and fills up "
+    "with part of a message; we send what there is.",
+    path=r".*\.records\.bytes of a batch that is cut",
+    ours=0,
+    releases=[KAFKA_3_9],
+)
+
 #: In every scenario.
 EVERYWHERE = [
     Meant(
@@ -74,14 +83,7 @@ MEANT: Mapping[str, Sequence[Meant]] = {
         ),
     ],
     "fetch": [
-        Meant(
-            ApiKey.FETCH,
-            "Kafka says how much it will send before it converts records for old clients, and "
-            "fills up with part of a message; we send what there is.",
-            path=r".*\.records\.bytes of a batch that is cut",
-            ours=0,
-            releases=[KAFKA_3_9],
-        ),
+        _NOT_FILLED_UP,
         Meant(
             ApiKey.FETCH,
             "We tell where the leader is even if that is here, as 3.9.1 does.",
@@ -125,13 +127,7 @@ MEANT: Mapping[str, Sequence[Meant]] = {
         ),
     ],
     "conversions": [
-        Meant(
-            ApiKey.FETCH,
-            "Kafka says how much it will send before it converts records for old clients, and "
-            "fills up with part of a message; we send what there is.",
-            path=r".*\.records\.bytes of a batch that is cut",
-            ours=0,
-        ),
+        _NOT_FILLED_UP,
         Meant(
             ApiKey.FETCH,
             "For the same reason, Kafka leaves out batches that have become larger.",
@@ -184,13 +180,6 @@ MEANT: Mapping[str, Sequence[Meant]] = {
             "that Kafka 3.9.1 has not.",
             path=r"api_keys\[\d+\](\.(min|max)_version)?",
         ),
-        Meant(
-            ApiKey.API_VERSIONS,
-            "Brokers do not follow the features that the cluster has agreed on yet.",
-            path="finalized_features_epoch",
-            ours=-1,
-            kafka=0,
-        ),
     ],
     "configs": [
         Meant(
@@ -209,6 +198,27 @@ MEANT: Mapping[str, Sequence[Meant]] = {
             "Kafka fails, and never answers.",
             steps="replaced (twice|for other resources)",
             kafka=SILENT,
+        ),
+    ],
+    "repeats": [
+        _NOT_FILLED_UP,
+        Meant(
+            ApiKey.PRODUCE,
+            "Kafka gathers what stands in several entries, and loses all records of a partition "
+            "but the last; we append all of them, and answer entry by entry.",
+            steps="produced, .*",
+        ),
+        Meant(
+            ApiKey.DELETE_RECORDS,
+            "Kafka gathers what stands in several entries; we answer entry by entry.",
+            steps="deleted, .*",
+            releases=[KAFKA_3_9],
+        ),
+        Meant(
+            ApiKey.LIST_OFFSETS,
+            "We answer as 3.9.1 does, a line for each entry.",
+            steps="offsets, .*",
+            releases=[KAFKA_4_1],
         ),
     ],
 }

@@ -6,19 +6,17 @@ read here in turn.
 """
 
 import shutil
-import subprocess
 import time
 from dataclasses import replace
 
 import pytest
 
-from odradek.controller.tied_process import tied
 from tests.interop.data_directory_scene import Scene, send
 from tests.interop.partition_observer import PartitionObserver, completed
 from tests.interop.written_directories import TOPICS, write_instead
 from tests.support.apache_kafka import zookeeper_broker
-from tests.support.java_program import RUN_TIMEOUT_S, java_command
 from tests.support.log_answers import answers_of, opened_logs, wrong_timestamps
+from tests.support.log_dump import dumped
 from tests.support.recorded_directories import RecordedDirectory
 
 LOG_PROPERTIES = {"log.index.size.max.bytes": "65536"}
@@ -147,19 +145,3 @@ def test_what_a_broker_appends_to_our_logs_is_read_here(served):
     }
     assert records == served.records_at_last
     assert all(records.values())
-
-
-def dumped(jars, files, options):
-    """What the tool prints, and what it complains of."""
-    names = ",".join(map(str, files))
-    ended = subprocess.run(
-        tied(java_command(jars, "kafka.tools.DumpLogSegments", *options, "--files", names)),
-        capture_output=True,
-        text=True,
-        timeout=RUN_TIMEOUT_S,
-        check=False,  # an exception that ends it is a complaint
-    )
-    complaints = ended.stderr.splitlines()
-    return ended.stdout.splitlines(), [
-        line for line in complaints if not line.startswith(("SLF4J", "log4j"))
-    ]

@@ -13,9 +13,16 @@ from typing import Any
 import aiokafka
 from aiokafka.errors import KafkaError
 
-from tests.support.client_driver import TIMEOUT_S, USUAL, Options, Received, Refused, Sent
+from tests.support.client_driver import (
+    FETCH_BYTES_MAX,
+    TIMEOUT_S,
+    USUAL,
+    Options,
+    Received,
+    Refused,
+    Sent,
+)
 
-FETCH_BYTES_MAX = 50 << 20
 ACKS: Mapping[str, Any] = {"0": 0, "1": 1, "all": "all"}
 
 
@@ -44,14 +51,16 @@ class AiokafkaDriver:
                 runner.run(made.stop())
 
     @contextmanager
-    def consumer(self, address: str) -> Iterator[_Consumer]:
+    def consumer(
+        self, address: str, *, fetch_bytes_max: int = FETCH_BYTES_MAX
+    ) -> Iterator[_Consumer]:
         async def begin() -> aiokafka.AIOKafkaConsumer:
             made = aiokafka.AIOKafkaConsumer(
                 bootstrap_servers=address,
                 group_id=None,
                 enable_auto_commit=False,
                 auto_offset_reset="none",
-                max_partition_fetch_bytes=FETCH_BYTES_MAX,
+                max_partition_fetch_bytes=fetch_bytes_max,
             )
             await made.start()
             return made

@@ -61,6 +61,10 @@ class BrokerProcess:
     def pid(self) -> int:
         return self._running.pid
 
+    def setting(self, name: str) -> str:
+        """As it was overridden."""
+        return dict(each.split("=", 1) for each in self._overrides)[name]
+
     @property
     def log_text(self) -> str:
         return self.log.read_text(errors="replace") if self.log.exists() else ""

@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 BEGINNING = 0
+FETCH_BYTES_MAX = 50 << 20
 TIMEOUT_S = 30
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 
@@ -90,4 +91,7 @@ class Driver(Protocol):
         self, address: str, options: Options = ..., /
     ) -> AbstractContextManager[Producer]: ...
 
-    def consumer(self, address: str, /) -> AbstractContextManager[Consumer]: ...
+    def consumer(
+        self, address: str, /, *, fetch_bytes_max: int = ...
+    ) -> AbstractContextManager[Consumer]:
+        """``fetch_bytes_max`` is of a partition."""

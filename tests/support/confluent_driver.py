@@ -13,9 +13,15 @@ from typing import Any
 import confluent_kafka
 from confluent_kafka import KafkaError, KafkaException, Message, TopicPartition
 
-from tests.support.client_driver import TIMEOUT_S, USUAL, Options, Received, Refused, Sent
-
-FETCH_BYTES_MAX = 50 << 20
+from tests.support.client_driver import (
+    FETCH_BYTES_MAX,
+    TIMEOUT_S,
+    USUAL,
+    Options,
+    Received,
+    Refused,
+    Sent,
+)
 
 
 class ConfluentDriver:
@@ -40,7 +46,9 @@ class ConfluentDriver:
         made.flush(TIMEOUT_S)
 
     @contextmanager
-    def consumer(self, address: str) -> Iterator[_Consumer]:
+    def consumer(
+        self, address: str, *, fetch_bytes_max: int = FETCH_BYTES_MAX
+    ) -> Iterator[_Consumer]:
         made = confluent_kafka.Consumer(
             {
                 "bootstrap.servers": address,
@@ -49,7 +57,7 @@ class ConfluentDriver:
                 "enable.auto.offset.store": False,
                 "auto.offset.reset": "error",
                 "reconnect.backoff.max.ms": 200,
-                "max.partition.fetch.bytes": FETCH_BYTES_MAX,
+                "max.partition.fetch.bytes": fetch_bytes_max,
                 "fetch.max.bytes": FETCH_BYTES_MAX,
                 "receive.message.max.bytes": 2 * FETCH_BYTES_MAX,
             },

@@ -4,6 +4,7 @@
     points = FaultPoints(Fault(7, "before"))     SIGKILL before the seventh call
                          Fault(7, "after")       ... after it
                          Fault(7, "torn")        ... in the middle of it, if it is a write
+                         Fault("fsync .log", "before", nth=3)    the third call of that name
 
 Counted are the calls that change files or sync them.  A call's name is what it does and to what
 kind of file: ``pwritev .log``, ``rename .log.swap``, ``fsync leader-epoch-checkpoint.tmp``.
@@ -28,10 +29,11 @@ _PARTITION = re.compile(r"-[0-9]+(\.[0-9a-f]{32}-delete)?$")
 
 
 class Fault(NamedTuple):
-    """At which call, counted from 1, and when."""
+    """At which call, counted from 1 or named, and when."""
 
-    at: int
+    at: int | str
     moment: str
+    nth: int = 1
 
 
 class Unsynced(files.System):
@@ -64,9 +66,10 @@ class FaultPoints:
             if name == "open" and not changes_a_file(target, *arguments):
                 return self._opened(target, call(target, *arguments))
             kind = self._kinds.get(target, "") if isinstance(target, int) else kind_of(target)
-            self.names.append(f"{name} {kind}")
-            self._die_if("before")
-            if name == "pwritev" and self._is_due("torn"):
+            moment = self._deadly_moment(f"{name} {kind}")
+            if moment == "before":
+                die()
+            if name == "pwritev" and moment == "torn":
                 call(
                     target,
                     [b"".join(arguments[0])[: sum(map(len, arguments[0])) // 2]],
@@ -76,7 +79,8 @@ class FaultPoints:
             try:
                 answer = call(target, *arguments, **named)
             finally:
-                self._die_if("after")
+                if moment == "after":
+                    die()
             return self._opened(target, answer) if name == "open" else answer
 
         return counted
@@ -85,12 +89,14 @@ class FaultPoints:
         self._kinds[descriptor] = kind_of(path)
         return descriptor
 
-    def _is_due(self, moment: str) -> bool:
-        return self._fault == (len(self.names), moment)
-
-    def _die_if(self, moment: str) -> None:
-        if self._is_due(moment):
-            die()
+    def _deadly_moment(self, name: str) -> str | None:
+        """Of the call that begins; None if it is not the one."""
+        self.names.append(name)
+        if self._fault is None:
+            return None
+        at, moment, nth = self._fault
+        is_it = len(self.names) == at or (name == at and self.names.count(name) == nth)
+        return moment if is_it else None
 
 
 def kind_of(path: files.FilePath) -> str:

@@ -11,7 +11,15 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from typing import Any
 
-from tests.support.client_driver import TIMEOUT_S, USUAL, Options, Received, Refused, Sent
+from tests.support.client_driver import (
+    FETCH_BYTES_MAX,
+    TIMEOUT_S,
+    USUAL,
+    Options,
+    Received,
+    Refused,
+    Sent,
+)
 
 with warnings.catch_warnings():
     # It reads its schemas in a way that Python 3.11 calls old and 3.13 does not.
@@ -24,7 +32,6 @@ try:
 except ImportError:  # those of old have no such module
     KafkaNetSocket = None
 
-FETCH_BYTES_MAX = 50 << 20
 ACKS: Mapping[str, Any] = {"0": 0, "1": 1, "all": "all"}
 
 
@@ -66,14 +73,16 @@ class KafkaPythonDriver:
             made.close(TIMEOUT_S)
 
     @contextmanager
-    def consumer(self, address: str) -> Iterator[_Consumer]:
+    def consumer(
+        self, address: str, *, fetch_bytes_max: int = FETCH_BYTES_MAX
+    ) -> Iterator[_Consumer]:
         made = kafka.KafkaConsumer(
             bootstrap_servers=address,
             group_id=None,
             enable_auto_commit=False,
             auto_offset_reset="none",
             reconnect_backoff_max_ms=200,
-            max_partition_fetch_bytes=FETCH_BYTES_MAX,
+            max_partition_fetch_bytes=fetch_bytes_max,
         )
         try:
             yield _Consumer(made)

@@ -1,11 +1,13 @@
 """What DumpLogSegments prints of segments, as values."""
 
 import re
-from collections.abc import Iterator, Sequence
+import subprocess
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
-from tests.support.java_program import run_java
+from odradek.controller.tied_process import tied
+from tests.support.java_program import RUN_TIMEOUT_S, java_command, run_java
 from tests.support.recorded_segments import StoredBatch
 
 TIMESTAMP_TYPES = ("CreateTime", "LogAppendTime", "NoTimestampType")
@@ -29,6 +31,30 @@ FIELDS = {
     "compresscodec": "codec",
     "crc": "crc",
 }
+
+
+class Dump(NamedTuple):
+    """What the tool printed, and what it complained of, line by line."""
+
+    printed: list[str]
+    complaints: list[str]
+
+
+def dumped(jars: Path, files: Iterable[Path], options: Iterable[str]) -> Dump:
+    """Any files of a partition; an exception that ends the tool is a complaint."""
+    names = ",".join(map(str, files))
+    ended = subprocess.run(
+        tied(java_command(jars, "kafka.tools.DumpLogSegments", *options, "--files", names)),
+        capture_output=True,
+        text=True,
+        timeout=RUN_TIMEOUT_S,
+        check=False,
+    )
+    complaints = ended.stderr.splitlines()
+    return Dump(
+        ended.stdout.splitlines(),
+        [line for line in complaints if not line.startswith(("SLF4J", "log4j"))],
+    )
 
 
 def dumped_batches(jars: Path, segments: Sequence[Path]) -> dict[Path, tuple[StoredBatch, ...]]:

@@ -9,19 +9,26 @@ Owner: a thread for each, until ``stop``.
 from __future__ import annotations
 
 import threading
+import time
 from collections import defaultdict
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
+import confluent_kafka
+from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer
 
+from odradek.protocol.types import TopicPartition
 from tests.support.client_driver import BEGINNING
+from tests.support.histories import History
 
 FLUSH_TIMEOUT_S = 60
 JOIN_TIMEOUT_S = 90
+CATCH_UP_S = 30
 QUEUED_MAX = 500
 #: So many and then a pause: what is wanted is time under load, not much of it.
 AT_ONCE = 4
+PAUSE_S = 0.004
 RECONNECT = {
     "reconnect.backoff.ms": 20,
     "reconnect.backoff.max.ms": 100,
@@ -63,7 +70,7 @@ class PersistentProducer:
             logger=Silent(),
         )
         self._topic = topic
-        self._name = name
+        self.name = name
         self._partitions = partitions
         self._is_over = threading.Event()
         self._thread = threading.Thread(target=self._work, daemon=True)
@@ -83,7 +90,7 @@ class PersistentProducer:
     def _work(self) -> None:
         number = 0
         while not self._is_over.is_set():
-            partition, value = number % self._partitions, f"{self._name} {number}".encode()
+            partition, value = number % self._partitions, f"{self.name} {number}".encode()
             try:
                 self._made.produce(self._topic, value, partition=partition, on_delivery=self._note)
             except BufferError:
@@ -91,7 +98,7 @@ class PersistentProducer:
                 continue
             self.sent[partition].append(value)
             number += 1
-            self._made.poll(0.001 if number % AT_ONCE == 0 else 0)
+            self._made.poll(PAUSE_S if number % AT_ONCE == 0 else 0)
         self._made.flush(FLUSH_TIMEOUT_S)
 
     def _note(self, error: KafkaError | None, message: Message) -> None:
@@ -105,7 +112,7 @@ class PersistentProducer:
 class PersistentConsumer:
     """``found`` is by partition, in the order of reading."""
 
-    def __init__(self, address: str, topic: str, *, partitions: int) -> None:
+    def __init__(self, address: str, topic: str, *, partitions: int, **more: Any) -> None:
         self._made = Consumer(
             {
                 "bootstrap.servers": address,
@@ -113,10 +120,13 @@ class PersistentConsumer:
                 "enable.auto.commit": False,
                 "auto.offset.reset": "error",
                 **RECONNECT,
+                **more,
             },
             logger=Silent(),
         )
-        self._starts = [TopicPartition(topic, number, BEGINNING) for number in range(partitions)]
+        self._starts = [
+            confluent_kafka.TopicPartition(topic, number, BEGINNING) for number in range(partitions)
+        ]
         self._thread = threading.Thread(target=self._work, daemon=True)
         self._is_over = threading.Event()
         self.found: defaultdict[int, list[tuple[int, bytes | None]]] = defaultdict(list)
@@ -135,6 +145,12 @@ class PersistentConsumer:
     def count(self) -> int:
         return sum(map(len, self.found.values()))
 
+    def wait_for(self, count: int) -> None:
+        """So many records; or some time, after which they will not come."""
+        deadline = time.monotonic() + CATCH_UP_S
+        while self.count < count and time.monotonic() < deadline:
+            time.sleep(0.02)
+
     def _work(self) -> None:
         try:
             while not self._is_over.is_set():
@@ -151,3 +167,22 @@ class PersistentConsumer:
             self.found[message.partition() or 0].append((message.offset() or 0, message.value()))
         elif not error.retriable():
             self.failures.append(str(error))
+
+
+def history_of(
+    topic: str, producers: Iterable[PersistentProducer], consumers: Iterable[PersistentConsumer]
+) -> History:
+    """All that they noted, when they have stopped."""
+    history = History()
+    for producer in producers:
+        for partition, values in producer.sent.items():
+            for value in values:
+                history.sent(producer.name, TopicPartition(topic, partition), value)
+        for value, place in producer.acknowledged.items():
+            history.acked(TopicPartition(topic, place.partition), place.offset, value)
+    for number, consumer in enumerate(consumers):
+        for partition, found in consumer.found.items():
+            for offset, value in found:
+                name = f"consumer {number}"
+                history.polled(name, TopicPartition(topic, partition), offset, value)
+    return history

@@ -1,8 +1,8 @@
-"""A broker for each module, and ``odradek`` to speak to it."""
+"""A broker for each module and metadata store, and ``odradek`` to speak to it."""
 
 import pytest
 
-from tests.support.broker_process import broker
+from tests.support.broker_stores import broker
 from tests.support.command_line import CommandLine
 
 __all__ = ["broker", "command", "offline"]

@@ -1,8 +1,10 @@
 """``odradek configs`` against a broker."""
 
 import itertools
+import logging
 
 import pytest
+from confluent_kafka.admin import AdminClient, ConfigResource, ResourceType
 
 numbers = itertools.count()
 
@@ -81,6 +83,21 @@ def _a_topic(command):
 )
 def test_what_cannot_be_done_is_told_in_one_line(command, arguments, complaint):
     assert complaint in command("configs", *arguments, "--timeout", 2).complaint
+
+
+@pytest.mark.parametrize("name", ["", "default"])
+@pytest.mark.parametrize("verb", [["describe"], ["alter", "--set", "log.cleaner.threads=2"]])
+def test_the_default_of_all_brokers_is_left_to_other_tools(command, verb, name):
+    complaint = command("configs", *verb, "broker", name).complaint
+    assert "librdkafka cannot name the default of all brokers" in complaint
+    assert "kafka-configs --entity-type brokers --entity-default" in complaint
+
+
+def test_what_librdkafka_cannot_name_is_still_so():
+    resource = ConfigResource(ResourceType.BROKER, "")
+    admin = AdminClient({"bootstrap.servers": "127.0.0.1:9"}, logger=logging.getLogger("unheard"))
+    with pytest.raises(ValueError, match="Invalid ConfigResource"):
+        admin.describe_configs([resource])
 
 
 def test_a_bad_value_is_refused(command, name):

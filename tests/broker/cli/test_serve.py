@@ -130,8 +130,8 @@ def test_the_ready_file_of_an_earlier_broker_is_gone_before_the_start(tmp_path):
 # Being refused
 
 
-def test_a_second_broker_on_a_directory_is_refused_and_the_first_goes_on(tmp_path):
-    with BrokerProcess(tmp_path / "logs").start() as broker:
+def test_a_second_broker_on_a_directory_is_refused_and_the_first_goes_on(tmp_path, new_store):
+    with BrokerProcess(tmp_path / "logs", *new_store()).start() as broker:
         complaint = refused("--data-dir", broker.data_dir, "--port", 0)
         assert f"{broker.data_dir} is in use" in complaint
         produce(broker, b"still here")
@@ -200,8 +200,8 @@ def test_a_directory_of_another_cluster_is_refused(tmp_path):
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_a_signal_stops_it_cleanly_and_is_logged(tmp_path, number):
-    with BrokerProcess(tmp_path / "logs").start() as broker:
+def test_a_signal_stops_it_cleanly_and_is_logged(tmp_path, new_store, number):
+    with BrokerProcess(tmp_path / "logs", *new_store()).start() as broker:
         broker.send(number)
         assert broker.wait() == 0
     assert f"{number.name}: the broker stops" in broker.log_text
@@ -240,8 +240,8 @@ def test_a_signal_during_recovery_leaves_the_rest_to_the_next_start(tmp_path, wo
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGKILL])
-def test_what_was_acknowledged_under_load_is_there_after_the_end(tmp_path, number):
-    with BrokerProcess(tmp_path / "logs").start() as broker:
+def test_what_was_acknowledged_under_load_is_there_after_the_end(tmp_path, new_store, number):
+    with BrokerProcess(tmp_path / "logs", *new_store()).start() as broker:
         load = Load(broker)
         load.wait_for(2_000)
         began_s = time.monotonic()
@@ -301,8 +301,8 @@ class Load:
 # Coming back
 
 
-def test_a_broker_keeps_its_id_and_its_cluster(tmp_path):
-    with BrokerProcess(tmp_path / "logs").start() as broker:
+def test_a_broker_keeps_its_id_and_its_cluster(tmp_path, new_store):
+    with BrokerProcess(tmp_path / "logs", *new_store()).start() as broker:
         first = facts(broker.data_dir)
         broker.restart()
         assert facts(broker.data_dir) == first
@@ -310,8 +310,8 @@ def test_a_broker_keeps_its_id_and_its_cluster(tmp_path):
     assert len(first["cluster.id"]) == 22
 
 
-def test_records_are_there_after_a_stop_and_after_a_kill(tmp_path):
-    with BrokerProcess(tmp_path / "logs").start() as broker:
+def test_records_are_there_after_a_stop_and_after_a_kill(tmp_path, new_store):
+    with BrokerProcess(tmp_path / "logs", *new_store()).start() as broker:
         produce(broker, b"a")
         broker.restart()
         produce(broker, b"b")

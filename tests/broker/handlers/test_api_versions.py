@@ -3,7 +3,7 @@
 import pytest
 
 from odradek.broker.handlers import api_versions
-from odradek.broker.handlers.api_versions import Features
+from odradek.broker.metadata.agreed_features import Features
 from odradek.protocol.api.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from odradek.protocol.api_keys import ApiKey
 from odradek.protocol.errors import InvalidRequest

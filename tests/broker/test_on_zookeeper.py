@@ -1,0 +1,250 @@
+"""A broker on a real ZooKeeper that is not there, goes away, or takes the broker for dead."""
+
+import json
+import signal
+import subprocess
+import time
+from contextlib import contextmanager
+
+import pytest
+from kazoo.client import KazooClient
+
+from odradek.protocol.api_keys import ApiKey
+from odradek.protocol.error_codes import ErrorCode
+from tests.support.broker_process import BrokerProcess
+from tests.support.broker_stores import on_zookeeper
+from tests.support.client_driver import BEGINNING, Sent
+from tests.support.confluent_driver import ConfluentDriver
+from tests.support.free_ports import free_port
+from tests.support.wire_client import WireClient, call
+
+BROKER_ID = 5
+SESSION_TIMEOUT_MS = 2_000
+#: Outlives whatever happens to ZooKeeper.
+LONG_SESSION = "zookeeper.session.timeout.ms=20000"
+WAIT_S = 20
+STOP_S = 12
+NOT_NOW = (ErrorCode.UNKNOWN_SERVER_ERROR, ErrorCode.NOT_CONTROLLER)
+REGISTRATION = f"/brokers/ids/{BROKER_ID}"
+
+
+class OnZooKeeper:
+    """A broker, and an outsider's view of its branch of the tree."""
+
+    def __init__(self, server, data_dir, *overrides):
+        self.settings = (
+            *on_zookeeper(server, session_timeout_ms=SESSION_TIMEOUT_MS),
+            f"broker.id={BROKER_ID}",
+            *overrides,
+        )
+        self.broker = BrokerProcess(data_dir, *self.settings)
+        self._address = self.settings[0].partition("=")[2]
+        self.zookeeper = KazooClient(self._address)
+
+    def registered(self):
+        """What is registered, and in which epoch; None if nothing is."""
+        if self.zookeeper.exists(REGISTRATION) is None:
+            return None
+        value, stat = self.zookeeper.get(REGISTRATION)
+        return json.loads(value), stat.czxid
+
+    def is_controller_again(self, epoch):
+        """In an epoch beyond that one."""
+        _, found = self.registered() or (None, 0)
+        return found > epoch and self.zookeeper.exists("/controller") is not None
+
+
+@contextmanager
+def running(server, directory, *overrides):
+    scene = OnZooKeeper(server, directory / "logs", *overrides)
+    with scene.broker.start():
+        scene.zookeeper.start()
+        try:
+            yield scene
+        finally:
+            scene.zookeeper.stop()
+            scene.zookeeper.close()
+    assert "Traceback" not in scene.broker.log_text
+
+
+def wait_until(is_so, *, timeout_s=WAIT_S):
+    deadline = time.monotonic() + timeout_s
+    while not is_so():
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+
+
+def send(broker, *values, topic="t"):
+    with ConfluentDriver().producer(broker.address) as producer:
+        return producer.send(topic, [Sent(value) for value in values])
+
+
+def values(broker, count, *, topic="t"):
+    with ConfluentDriver().consumer(broker.address) as consumer:
+        received = consumer.read(topic, {0: BEGINNING}, count=count)
+    return [each.value for each in received]
+
+
+def is_created(broker, topic):
+    """Not if the session is over meanwhile; nor soon after, when there is no controller yet."""
+    asked = [{"name": topic, "num_partitions": 1, "replication_factor": 1}]
+    answer = call(broker.address, ApiKey.CREATE_TOPICS, 7, topics=asked, timeout_ms=WAIT_S * 1000)
+    code = answer.topics[0].error_code
+    assert code in {
+        each.code for each in (ErrorCode.NONE, *NOT_NOW, ErrorCode.TOPIC_ALREADY_EXISTS)
+    }
+    return code not in {each.code for each in NOT_NOW}
+
+
+def ended(broker, *arguments):
+    """Status and complaint of a broker that cannot start."""
+    ran = subprocess.run(
+        [*broker.command(), *arguments], capture_output=True, text=True, timeout=WAIT_S
+    )
+    assert "Traceback" not in ran.stderr
+    return ran.returncode, [
+        line for line in ran.stderr.splitlines() if line.startswith("odradek: ")
+    ]
+
+
+# It is not there
+
+
+def test_without_zookeeper_a_start_ends_with_one_line_when_its_time_is_over(tmp_path):
+    address = f"127.0.0.1:{free_port()}"
+    settings = (f"zookeeper.connect={address}/branch", "zookeeper.connection.timeout.ms=700")
+    began_s = time.monotonic()
+    status, complaints = ended(BrokerProcess(tmp_path / "logs", *settings))
+    assert 0.7 < time.monotonic() - began_s < STOP_S
+    assert status == 1
+    (complaint,) = complaints
+    assert complaint.startswith(f"odradek: ZooKeeper at {address}/branch: no answer within 700 ms")
+
+
+def test_a_broker_that_waits_for_zookeeper_can_be_stopped(tmp_path):
+    address = f"127.0.0.1:{free_port()}"
+    broker = BrokerProcess(tmp_path / "logs", f"zookeeper.connect={address}")
+    with broker:
+        broker.launch()
+        wait_until((broker.data_dir / ".lock").exists)
+        broker.send(signal.SIGTERM)
+        assert broker.wait(timeout_s=STOP_S) == 0
+
+
+# It goes away
+
+
+@pytest.mark.parametrize(("leave", "return_"), [("kill", "start"), ("suspend", "resume")])
+def test_records_are_written_and_read_while_zookeeper_is_away(
+    own_zookeeper, tmp_path, leave, return_
+):
+    with running(own_zookeeper, tmp_path) as scene:
+        broker, (_, epoch) = scene.broker, scene.registered()
+        assert send(broker, b"before") == [0]
+        getattr(own_zookeeper, leave)()
+        wait_until(lambda: "The connection to ZooKeeper is lost" in broker.log_text)
+        for number in range(1, 20):
+            assert send(broker, b"%d" % number) == [number]
+        assert len(values(broker, 20)) == 20
+        assert call(broker.address, ApiKey.METADATA, 9, topics=None).controller_id == BROKER_ID
+        getattr(own_zookeeper, return_)()
+        wait_until(lambda: scene.registered() is not None)
+        wait_until(lambda: is_created(broker, "made-afterwards"))
+        assert send(broker, b"after", topic="made-afterwards") == [0]
+        assert scene.registered()[1] >= epoch
+    assert "kazoo" not in broker.log_text
+
+
+def test_what_needs_zookeeper_is_done_when_it_is_back(own_zookeeper, tmp_path):
+    with running(own_zookeeper, tmp_path, LONG_SESSION) as scene:
+        _, epoch = scene.registered()
+        own_zookeeper.kill()
+        with WireClient(scene.broker.address) as client:
+            topic = {"name": "asked-for", "num_partitions": 1, "replication_factor": 1}
+            client.send(ApiKey.CREATE_TOPICS, 7, topics=[topic], timeout_ms=WAIT_S * 1000)
+            own_zookeeper.start()
+            assert client.answer(ApiKey.CREATE_TOPICS, 7).topics[0].error_code == 0
+        assert send(scene.broker, b"x", topic="asked-for") == [0]
+        assert scene.registered()[1] == epoch
+
+
+def test_a_broker_stops_in_order_though_zookeeper_is_away(own_zookeeper, tmp_path):
+    with running(own_zookeeper, tmp_path) as scene:
+        broker = scene.broker
+        send(broker, b"kept")
+        own_zookeeper.kill()
+        broker.stop(timeout_s=STOP_S)
+        assert (broker.data_dir / ".kafka_cleanshutdown").exists()
+        own_zookeeper.start()
+        broker.start()
+        assert values(broker, 1) == [b"kept"]
+
+
+def test_a_broker_stops_in_order_though_it_waits_for_zookeeper(own_zookeeper, tmp_path):
+    with running(own_zookeeper, tmp_path) as scene:
+        broker = scene.broker
+        send(broker, b"kept")
+        own_zookeeper.kill()
+        with WireClient(broker.address) as client:
+            # Its controller has to keep the first block of ids, and can do nothing else before.
+            client.send(ApiKey.INIT_PRODUCER_ID, 4, transactional_id=None)
+            client.send(ApiKey.METADATA, 9, topics=[])
+            call(broker.address, ApiKey.METADATA, 9, topics=[])
+            broker.stop(timeout_s=STOP_S)
+        assert (broker.data_dir / ".kafka_cleanshutdown").exists()
+        own_zookeeper.start()
+
+
+# It takes the broker for dead
+
+
+def test_a_broker_whose_session_expired_registers_again_and_serves_on(zookeeper, tmp_path):
+    with running(zookeeper, tmp_path) as scene:
+        broker, (registration, epoch) = scene.broker, scene.registered()
+        send(broker, b"before")
+        broker.send(signal.SIGSTOP)
+        wait_until(lambda: scene.registered() is None)
+        broker.send(signal.SIGCONT)
+        wait_until(lambda: scene.is_controller_again(epoch))
+        again, _ = scene.registered()
+        assert again["endpoints"] == registration["endpoints"]
+        assert send(broker, b"after") == [1]
+        assert values(broker, 2) == [b"before", b"after"]
+        wait_until(lambda: is_created(broker, "made-afterwards"))
+        assert send(broker, b"x", topic="made-afterwards") == [0]
+        broker.restart()
+        assert values(broker, 2) == [b"before", b"after"]
+
+
+def test_a_broker_comes_back_by_itself_after_a_kill_though_it_is_registered(zookeeper, tmp_path):
+    with running(zookeeper, tmp_path) as scene:
+        broker, (_, epoch) = scene.broker, scene.registered()
+        send(broker, b"before")
+        broker.kill()
+        assert scene.registered() is not None
+        broker.start()
+        assert scene.registered()[1] > epoch
+        assert f"{REGISTRATION} is registered by another" in broker.log_text
+        assert send(broker, b"after") == [1]
+        assert values(broker, 2) == [b"before", b"after"]
+
+
+def test_a_broker_that_waits_to_be_forgotten_can_be_stopped(zookeeper, tmp_path):
+    with running(zookeeper, tmp_path, LONG_SESSION) as scene:
+        scene.broker.kill()
+        scene.broker.launch()
+        wait_until(lambda: "to be forgotten" in scene.broker.log_text)
+        scene.broker.send(signal.SIGTERM)
+        assert scene.broker.wait(timeout_s=STOP_S) == 0
+        scene.zookeeper.delete(REGISTRATION)
+
+
+def test_an_id_that_a_living_broker_has_is_refused_and_that_one_goes_on(zookeeper, tmp_path):
+    with running(zookeeper, tmp_path) as scene:
+        _, epoch = scene.registered()
+        status, complaints = ended(BrokerProcess(tmp_path / "second", *scene.settings))
+        assert status == 1
+        (complaint,) = complaints
+        assert f"{REGISTRATION} is registered by another" in complaint
+        assert scene.registered()[1] == epoch
+        assert send(scene.broker, b"still here") == [0]

@@ -28,6 +28,15 @@ PARTITIONS = 2
 KEYS = 7
 AT_ONCE = 20
 WAIT_S = 30
+OPTIONS = pytest.mark.parametrize(
+    "options", [["--deep-iteration"], ["--verify-index-only"], ["--index-sanity-check"]], ids=str
+)
+#: What the tool says of Kafka's own compacted files as well: there are gaps between offsets, and
+#: batches without records, in which it finds no timestamp.
+MENTIONED = (
+    "^Non-consecutive offsets in |^  [0-9]+ is followed by [0-9]+$"
+    "|^Found timestamp mismatch in |^  Index timestamp: [0-9]+, log timestamp: -1$"
+)
 
 
 @pytest.fixture(scope="module", params=["stopped", "killed"])
@@ -85,21 +94,27 @@ def files_in(directory, topic):
     return sorted(path for path in directory.glob(f"{topic}-*/*") if path.suffix in CHECKED)
 
 
-@pytest.mark.parametrize(
-    "options", [["--deep-iteration"], ["--verify-index-only"], ["--index-sanity-check"]], ids=str
-)
+@OPTIONS
 def test_s11_kafkas_tool_finds_nothing_wrong_with_the_files_of_a_broker(
     written, kafka_39_jars, options
 ):
     directory, _ = written
-    # Compaction leaves gaps between offsets, which the tool always mentions.
     files = files_in(directory, PLAIN)
-    files += [path for path in files_in(directory, COMPACTED) if path.suffix != ".log"]
     assert {path.suffix for path in files} == set(CHECKED) - {".txnindex"}
-    assert len(files) > 30
+    assert len(files) > 20
     dump = dumped(kafka_39_jars, files, options)
     assert dump.complaints == []
     assert not [line for line in dump.printed if "isvalid: false" in line]
+
+
+@OPTIONS
+def test_s11_so_it_is_with_compacted_files(written, kafka_39_jars, options):
+    directory, _ = written
+    files = files_in(directory, COMPACTED)
+    dump = dumped(kafka_39_jars, files, options)
+    assert [line for line in dump.complaints if not re.search(MENTIONED, line)] == []
+    batches = [line for line in dump.printed if " magic: " in line]
+    assert all(line.endswith("isvalid: true") for line in batches)
 
 
 def test_s11_kafkas_tool_reads_every_record_that_was_sent(written, kafka_39_jars):
@@ -112,14 +127,3 @@ def test_s11_kafkas_tool_reads_every_record_that_was_sent(written, kafka_39_jars
         if (payload := re.search(r"^\| .* payload: (.*)$", line))
     ]
     assert sorted(found) == sorted(sent)
-
-
-def test_s11_compacted_segments_hold_their_checksums_too(written, kafka_39_jars):
-    directory, _ = written
-    segments = [path for path in files_in(directory, COMPACTED) if path.suffix == ".log"]
-    dump = dumped(kafka_39_jars, segments, ["--deep-iteration"])
-    batches = [line for line in dump.printed if " magic: " in line]
-    assert batches
-    assert all(line.endswith("isvalid: true") for line in batches)
-    # That offsets are not consecutive is all that it mentions.
-    assert all(re.search(r"^Non-consecutive|is followed by", line) for line in dump.complaints)

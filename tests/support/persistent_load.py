@@ -28,7 +28,7 @@ CATCH_UP_S = 30
 QUEUED_MAX = 500
 #: So many and then a pause: what is wanted is time under load, not much of it.
 AT_ONCE = 4
-PAUSE_S = 0.004
+PAUSE_S = 0.002
 RECONNECT = {
     "reconnect.backoff.ms": 20,
     "reconnect.backoff.max.ms": 100,
@@ -98,7 +98,9 @@ class PersistentProducer:
                 continue
             self.sent[partition].append(value)
             number += 1
-            self._made.poll(PAUSE_S if number % AT_ONCE == 0 else 0)
+            self._made.poll(0)
+            if number % AT_ONCE == 0:
+                time.sleep(PAUSE_S)
         self._made.flush(FLUSH_TIMEOUT_S)
 
     def _note(self, error: KafkaError | None, message: Message) -> None:

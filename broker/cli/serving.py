@@ -6,6 +6,7 @@ Owner: the process.
 from __future__ import annotations
 
 import asyncio
+import gc
 import logging
 import os
 import resource
@@ -48,6 +49,7 @@ async def _serve(settings: ServerSettings, ready_file: Path | None) -> int:
     server = Server(settings)
     try:
         await server.start()
+        gc.freeze()  # what is there now stays: it need not be looked through for garbage
         _announce(", ".join(map(_address, server.endpoints)), ready_file)
         await server.failed.wait()
         status = 1

@@ -176,9 +176,8 @@ def _duplicates(history: History) -> Iterator[Anomaly]:
     sent = {value for values in history.sends.values() for value in values}
     for value, places in _places(history).items():
         if len(places) > 1 and value in sent:
-            first, *others = sorted(places)
-            what = f"{value!r} is at {first.offset} and {_listed(others)}"
-            yield Anomaly(Kind.DUPLICATE, first.partition, what)
+            told = ", ".join(f"{each.partition} {each.offset}" for each in sorted(places))
+            yield Anomaly(Kind.DUPLICATE, min(places).partition, f"{value!r} is at {told}")
 
 
 def _reordered(history: History) -> Iterator[Anomaly]:

@@ -4,8 +4,10 @@ The way of a request, and of its answer:
 
     network/           acceptor, processor, connection: bytes come in, and become frames
     router.py          header, version, decoding; refusals; encoding
+    request_log.py     what came, what was answered, and how long each stage took
     routes.py          which handler answers which API, and what it may touch
     call.py            what a handler is told of a request
+    turns.py           much work in small turns, for others to have theirs
     handlers/          one small module for each API: it translates
     replicas/          the partitions: append, read, lead, follow, stop
     fetching/          what a Fetch is to be given, and what it was given before
@@ -20,6 +22,7 @@ How it is put together and runs:
     assembly.py        the parts that serve requests, put together
     services.py        those of them that handlers use
     identity.py        which broker this is, of which cluster
+    own_partitions.py  which of the logs here are whose
     store.py           where the cluster's metadata is kept
     broker_state.py    where it is in its life
     failures.py        why it could not start

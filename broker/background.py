@@ -17,6 +17,9 @@ log = logging.getLogger(__name__)
 
 Returned = TypeVar("Returned")
 
+#: However short the interval, the loop has other things to do as well.
+SHORTEST_S = 0.1
+
 
 class Background:
     """Starts tasks and keeps them until they end."""
@@ -42,7 +45,10 @@ class Background:
         name: str,
         first_after_s: float | None = None,
     ) -> None:
-        """Do ``job`` again and again, with a pause between its end and its next beginning."""
+        """Do ``job`` again and again, with a pause between its end and its next beginning.
+
+        The pause is never shorter than ``SHORTEST_S``.
+        """
         self.start(self._repeat(interval_s, job, name, first_after_s), name)
 
     async def stop(self) -> None:
@@ -60,7 +66,8 @@ class Background:
         name: str,
         first_after_s: float | None,
     ) -> None:
-        await asyncio.sleep(interval_s() if first_after_s is None else first_after_s)
+        first_s = interval_s() if first_after_s is None else first_after_s
+        await asyncio.sleep(max(first_s, 0))
         while True:
             try:
                 waiting = job()
@@ -68,7 +75,7 @@ class Background:
                     await waiting
             except Exception:
                 log.exception("%s failed, and will be tried again", name)
-            await asyncio.sleep(interval_s())
+            await asyncio.sleep(max(interval_s(), SHORTEST_S))
 
     def _ended(self, task: asyncio.Task[Any]) -> None:
         self._tasks.discard(task)

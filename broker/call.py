@@ -2,21 +2,23 @@
 
 Between the network and the router stands one callable, the Answerer.  It is given a frame (the
 bytes after the size, in a writable buffer that nobody touches before the answer is out) and gives
-the parts of the answer, size included; None, where none is to be sent; or an awaitable of either.
+the parts of the answer, size included; None, where none is to be sent; or an awaitable of either,
+or of another awaitable.
 
 Plain classes, since one Call is made for every request.
 """
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Generator, Sequence
 from dataclasses import dataclass
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 from odradek.protocol.api_keys import ApiKey
 from odradek.protocol.codec import Part
 
 Request = TypeVar("Request")
+Answered = TypeVar("Answered")
 
 
 class Disconnect(Exception):
@@ -37,6 +39,10 @@ class Peer:
     client_software_version: str = "unknown"
     #: Everyone, as long as nobody shows who they are.
     principal: str = "User:ANONYMOUS"
+    #: Whether the connection is closed.
+    is_gone: bool = False
+    #: When its request began to wait for the loop that answers; 0 unless somebody wants to know.
+    queued_at: float = 0.0
 
 
 @dataclass(slots=True)
@@ -51,6 +57,24 @@ class Call(Generic[Request]):
     peer: Peer
 
 
+@dataclass(slots=True)
+class Parked(Generic[Answered]):
+    """What is left of a request that has done all it was to do: it waits, and then answers.
+
+    It holds up nobody, like those in Kafka's purgatory: it is not counted among the requests in
+    progress, its frame is given back, and it is dropped, wherever it is, when its peer has gone.
+    """
+
+    rest: Callable[[], Awaitable[Answered]]
+    #: Whether it comes to its end although no request is read any more, and so is waited for when
+    #: the broker stops.
+    ends_alone: bool = False
+    needs_frame: bool = False
+
+    def __await__(self) -> Generator[Any, Any, Answered]:
+        return self.rest().__await__()
+
+
 Parts = Sequence[Part]
-Answer = Parts | Awaitable[Parts | None] | None
+Answer = Parts | Awaitable["Answer"] | None
 Answerer = Callable[[memoryview, Peer], Answer]

@@ -1,7 +1,7 @@
 """Why a broker could not start, where one line says it all and a traceback would say no more."""
 
 from odradek.broker.network.listener import ListenerError
-from odradek.broker.server import NoLogDirectory
+from odradek.broker.server import NoLogDirectory, NotReached
 from odradek.broker.store import MissingClient
 from odradek.controller.registration import BrokerIdTaken
 from odradek.controller.store.base import CannotOpen, StoreError
@@ -18,5 +18,6 @@ CANNOT_START = (
     ListenerError,
     MissingClient,
     NoLogDirectory,
+    NotReached,
     StoreError,
 )

@@ -1,7 +1,8 @@
 """Answers for as long as the broker starts: the controller at once, everybody else afterwards.
 
 Before the controller has told of the cluster, clients would be shown one without brokers or without
-their topics, and some give up on what they see.  So their requests wait.
+their topics, and some give up on what they see.  So their requests wait, parked: the controller
+must not wait behind them.
 
 Owner: the event loop.
 """
@@ -9,9 +10,10 @@ Owner: the event loop.
 from __future__ import annotations
 
 import asyncio
-from inspect import isawaitable
+from functools import partial
 
-from odradek.broker.call import Answer, Answerer, Parts, Peer
+from odradek.broker.call import Answer, Answerer, Parked, Peer
+from odradek.broker.request_log import stamp
 from odradek.protocol.api_keys import ApiKey
 
 #: By the first two bytes of the request; what a broker that starts needs, and what tells nothing.
@@ -39,12 +41,13 @@ class HeldBack:
     def __call__(self, frame: memoryview, peer: Peer) -> Answer:
         if bytes(frame[:2]) in AT_ONCE:
             return self._answerer(frame, peer)
-        return self._later(frame, peer)
+        if not peer.queued_at:
+            stamp(peer)
+        return Parked(partial(self._later, frame, peer), needs_frame=True)
 
-    async def _later(self, frame: memoryview, peer: Peer) -> Parts | None:
+    async def _later(self, frame: memoryview, peer: Peer) -> Answer:
         await self._is_ready.wait()
-        answer = self._answerer(frame, peer)
-        return await answer if isawaitable(answer) else answer
+        return self._answerer(frame, peer)
 
     def let_go(self) -> Answerer:
         """What answers from here on."""

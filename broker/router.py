@@ -8,7 +8,7 @@
                 logged with its traceback, and UNKNOWN_SERVER_ERROR for the client
     encode      size, header, body; file regions as they are
 
-The request log has a line for every request at level TRACE, for whoever asks for it.
+All of it can be seen in the request log (request_log.py).
 
 Owner: the event loop.
 """
@@ -18,12 +18,14 @@ from __future__ import annotations
 import logging
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
-from time import perf_counter
+from functools import partial
 from typing import Any
 
-from odradek.broker.call import Call, Disconnect, Peer
+from odradek.broker.call import Call, Disconnect, Parked, Peer
 from odradek.broker.handlers.refusals import words
 from odradek.broker.logs import TRACE
+from odradek.broker.request_log import Stages
+from odradek.broker.request_log import log as requests_log
 from odradek.controller.store.base import SessionExpired
 from odradek.protocol.api.api_versions import ApiVersionsResponse
 from odradek.protocol.api_keys import ApiKey
@@ -43,11 +45,11 @@ from odradek.protocol.registry import api
 from odradek.protocol.schema import Message, absent_value
 
 log = logging.getLogger(__name__)
-requests_log = logging.getLogger("odradek.request")
 _FAILED = "%s v%d of %s failed"
 
 Parts = list[Part]
-Answer = Message | Awaitable[Message | None] | None
+Answer = Message | Awaitable["Answer"] | None
+PartsLater = Awaitable["Parts | PartsLater | None"]
 Handle = Callable[[Call[Any]], Answer]
 Refuse = Callable[[Call[Any], KafkaError], Message]
 
@@ -96,7 +98,7 @@ class Router:
         #: By the numbers of key and version, as they are asked for.
         self._served: dict[tuple[int, int], _Served] = {}
 
-    def __call__(self, frame: memoryview, peer: Peer) -> Parts | Awaitable[Parts | None] | None:
+    def __call__(self, frame: memoryview, peer: Peer) -> Parts | PartsLater | None:
         served = self._served.get(key_and_version(frame))
         if served is None:
             header, _ = decode_request_header(frame)
@@ -116,7 +118,7 @@ class Router:
             header.client_id,
             peer,
         )
-        begun = perf_counter() if requests_log.isEnabledFor(TRACE) else 0.0
+        stages = Stages(peer) if requests_log.isEnabledFor(TRACE) else None
         try:
             answer = route.handle(call)
         except KafkaError as refusal:
@@ -127,8 +129,8 @@ class Router:
             log.exception(_FAILED, call.key.name, call.version, call.peer.connection_id)
             answer = route.refuse(call, KafkaError())
         if answer is None or isinstance(answer, Message):
-            return self._parts(call, answer, begun)
-        return self._later(route, call, answer, begun)
+            return self._parts(call, answer, stages)
+        return self._later(route, call, answer, stages)
 
     def _serve(self, key: ApiKey, version: int) -> _Served | None:
         """None if the API is served, but not in this version."""
@@ -147,11 +149,26 @@ class Router:
         self._served[key, version] = served
         return served
 
-    async def _later(
-        self, route: Route, call: Call[Any], waiting: Awaitable[Message | None], begun: float
-    ) -> Parts | None:
+    def _later(
+        self, route: Route, call: Call[Any], waiting: Awaitable[Answer], stages: Stages | None
+    ) -> PartsLater:
+        if stages is not None:
+            stages.returned()
+        if isinstance(waiting, Parked):
+            # Made when it is awaited, which may never be.
+            rest = partial(self._awaited, route, call, waiting.rest, stages)
+            return Parked(rest, ends_alone=waiting.ends_alone, needs_frame=waiting.needs_frame)
+        return self._awaited(route, call, lambda: waiting, stages)
+
+    async def _awaited(
+        self,
+        route: Route,
+        call: Call[Any],
+        rest: Callable[[], Awaitable[Answer]],
+        stages: Stages | None,
+    ) -> Parts | PartsLater | None:
         try:
-            answer = await waiting
+            answer = await (stages.later(rest()) if stages else rest())
         except KafkaError as refusal:
             answer = route.refuse(call, refusal)
         except Disconnect:
@@ -165,14 +182,21 @@ class Router:
         except Exception:
             log.exception(_FAILED, call.key.name, call.version, call.peer.connection_id)
             answer = route.refuse(call, KafkaError())
-        return self._parts(call, answer, begun)
+        if answer is None or isinstance(answer, Message):
+            return self._parts(call, answer, stages)
+        return self._later(route, call, answer, stages)
 
-    def _parts(self, call: Call[Any], answer: Message | None, begun: float) -> Parts | None:
-        if begun:
-            _trace(call, answer, perf_counter() - begun)
-        if answer is None:
-            return None
-        return response_frame(call.key, call.version, call.correlation_id, answer)
+    def _parts(
+        self, call: Call[Any], answer: Message | None, stages: Stages | None
+    ) -> Parts | None:
+        if stages is not None:
+            stages.answered()
+        parts = None
+        if answer is not None:
+            parts = response_frame(call.key, call.version, call.correlation_id, answer)
+        if stages is not None:
+            stages.write(call, answer)
+        return parts
 
     def _unsupported(self, key: ApiKey, version: int, correlation_id: int) -> Parts:
         """A client that is newer than this broker asks again, once it knows what is served."""
@@ -184,18 +208,3 @@ class Router:
         )
         answer = ApiVersionsResponse(error_code=ErrorCode.UNSUPPORTED_VERSION.code, api_keys=[own])
         return response_frame(key, 0, correlation_id, answer)
-
-
-def _trace(call: Call[Any], answer: Message | None, seconds: float) -> None:
-    requests_log.log(
-        TRACE,
-        "%s v%d from %s (%s, correlation id %d) took %.3f ms: %s -> %s",
-        call.key.name,
-        call.version,
-        call.peer.connection_id,
-        call.client_id,
-        call.correlation_id,
-        seconds * 1000,
-        call.request,
-        answer,
-    )

@@ -1,5 +1,8 @@
 """When is what done to the logs?  The settings say, and may change while the broker runs.
 
+As in Kafka, an interval of 0 or less means once, after the start; but for the cleaner's, which is a
+pause.
+
 Owner: the event loop.
 """
 
@@ -30,7 +33,7 @@ def start_schedules(background: Background, care: LogCare, settings: DynamicSett
         )
 
     def log_s(name: str) -> Callable[[], float]:
-        return lambda: getattr(settings.current.log, name) / 1000
+        return lambda: _seconds(getattr(settings.current.log, name))
 
     flush_s = log_s("flush_scheduler_interval_ms")
     recovery_points_s = log_s("flush_offset_checkpoint_interval_ms")
@@ -53,4 +56,8 @@ def start_schedules(background: Background, care: LogCare, settings: DynamicSett
 
 
 def _watermarks_s(settings: DynamicSettings) -> float:
-    return settings.current.replication.high_watermark_checkpoint_interval_ms / 1000
+    return _seconds(settings.current.replication.high_watermark_checkpoint_interval_ms)
+
+
+def _seconds(milliseconds: int) -> float:
+    return milliseconds / 1000 if milliseconds > 0 else _LONGEST_S

@@ -28,6 +28,7 @@ from odradek.broker.identity import broker_id_of, cluster_id_of
 from odradek.broker.log_events import LogEvents
 from odradek.broker.network.endpoint import Endpoint
 from odradek.broker.network.socket_server import SocketServer
+from odradek.broker.own_partitions import hosted
 from odradek.broker.recovery_workers import GivenUp, RecoveryWorkers
 from odradek.broker.router import Router
 from odradek.broker.routes import routes
@@ -68,6 +69,10 @@ class NoLogDirectory(Exception):
     """There is nowhere to keep records."""
 
 
+class NotReached(Exception):
+    """The controller tells this broker nothing; the text says where it should have."""
+
+
 class Server:
     """One broker, from ``start`` to ``stop``."""
 
@@ -101,7 +106,7 @@ class Server:
 
     async def stop(self) -> None:
         """Whatever has been started so far."""
-        if self.state is BrokerState.RUNNING:
+        if self.state is BrokerState.RUNNING and self._hands_over:
             self.state = BrokerState.PENDING_CONTROLLED_SHUTDOWN
             await self._hand_over()
         self.state = BrokerState.SHUTTING_DOWN
@@ -151,19 +156,32 @@ class Server:
         start_schedules(self._background, parts.care, settings)
         self._undo.push_async_callback(self._stop_sockets)  # before the controller is closed
         self._sockets.accept()
-        await parts.cluster.wait_for_picture(timeout_s=FIRST_PICTURE_S)
-        if parts.cluster.picture.brokers.ids == {broker_id}:
-            await self._wait_for_leaders(logs)
+        await self._wait_for_picture(settings.current.network)
+        await self._wait_for_leaders(logs)
         self._answerer = held_back.let_go()
         log.info("Broker %d of cluster %s is running", broker_id, cluster_id)
 
+    async def _wait_for_picture(self, network: NetworkSettings) -> None:
+        try:
+            await self._parts.cluster.wait_for_picture(timeout_s=FIRST_PICTURE_S)
+        except TimeoutError as late:
+            spoken_to = network.control_plane_listener or network.inter_broker_listener
+            where = [each for each in self.endpoints if each.listener == spoken_to]
+            raise NotReached(
+                f"the controller has not reached this broker within {FIRST_PICTURE_S:.0f} s at "
+                f"{', '.join(map(str, where))}, which is what it is told: see advertised.listeners"
+            ) from late
+
     async def _wait_for_leaders(self, logs: LogManager) -> None:
         """The first picture has no partitions yet, and clients that come at once want them."""
-        hosted: dict[str, set[int]] = {}
-        for partition in logs.logs.current:
-            hosted.setdefault(partition.topic, set()).add(partition.partition)
-        cluster = self._parts.cluster
-        missing = await cluster.wait_for_leaders(hosted, timeout_s=OWN_LEADERS_S)
+        broker_id, cluster = self._parts.replicas.broker_id, self._parts.cluster
+        own, strays = await hosted(self._store, logs.logs.current, broker_id=broker_id)
+        if strays:
+            told = ", ".join(f"{topic}-{number}" for topic, number in strays)
+            log.warning("No partitions of this broker, but their logs are kept: %s", told)
+        if cluster.picture.brokers.ids != {broker_id}:
+            return
+        missing = await cluster.wait_for_leaders(own, timeout_s=OWN_LEADERS_S)
         if missing:
             log.warning("Nobody leads all of %s", ", ".join(sorted(missing)))
 
@@ -206,7 +224,6 @@ class Server:
         # Only now: what was not loaded must not be marked as closed cleanly.
         self._undo.push_async_callback(self._close_logs, logs)
         settings.listen_to_topics(logs)
-        self.state = BrokerState.STARTING
         return logs
 
     async def _close_logs(self, logs: LogManager) -> None:
@@ -266,12 +283,14 @@ class Server:
         with suppress(StoreError):
             await self._store.create(paths.LOG_DIR_EVENTS.new, event, is_sequential=True)
 
+    @property
+    def _hands_over(self) -> bool:
+        return self._parts.services.settings.current.broker.controlled_shutdown_enable
+
     async def _hand_over(self) -> None:
         """Others lead from here on what they can; the rest has to wait for this broker."""
         controller, broker_id = self._parts.controller, self._parts.replicas.broker_id
         settings = self._parts.services.settings.current.broker
-        if not settings.controlled_shutdown_enable:
-            return
         for _ in range(1 + settings.controlled_shutdown_max_retries):
             patience_s = settings.controller_socket_timeout_ms / 1000
             try:

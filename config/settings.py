@@ -8,6 +8,7 @@
 
 The layers, the strongest first: topic, broker, cluster, file, default.  They stay with the values,
 for DescribeConfigs and for ``with_changes``, which makes the table as it is after a dynamic update.
+What is given for the default layer goes before the defaults that are declared, and in their place.
 
 A topic's table is declared with ``update=Update.TOPIC`` and read on top of the server's tables: a
 setting that the topic does not have comes from its synonym there.
@@ -244,10 +245,11 @@ class Settings:
             for link in chain
             if link.name in texts
         )
+        given = self._layers.get(Layer.DEFAULT, {})
         defaults = (
             Synonym(link.name, link.shown(link.plain_default), Layer.DEFAULT)
             for link in chain
-            if link.plain_default is not None
+            if link.plain_default is not None and link.name not in given
         )
         # Kafka lists nothing that stands before the first value of the setting's very own name.
         return dropwhile(lambda synonym: synonym.name != setting.name, (*written, *defaults))

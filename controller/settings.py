@@ -4,6 +4,8 @@ The names, ranges and defaults are Kafka 3.9's, but for ``zookeeper.sasl.jaas.co
 broker takes that from the ``Client`` section of a JAAS file, which only a Java machine reads.
 """
 
+import re
+
 from odradek.config.definition import (
     Importance,
     SettingError,
@@ -20,6 +22,10 @@ from odradek.config.settings import Settings
 
 TLS_PROTOCOLS = ("TLSv1.2", "TLSv1.3")
 
+PORT_MAX = 65535
+#: A name or an IPv4 address, or an IPv6 address in brackets; and a port, or the usual one.
+_SERVER = re.compile(r"(?:[\w.-]+|\[[0-9A-Fa-f:.]+(?:%\w+)?\])(?::(\d{1,5}))?", re.ASCII)
+
 
 def _not_offered(name: str) -> SettingError:
     return SettingError(name, "true", "is not offered: leave it false")
@@ -27,6 +33,25 @@ def _not_offered(name: str) -> SettingError:
 
 def _pem_only(kind: str) -> str | None:
     return None if kind.upper() == "PEM" else "must be PEM, the one format that is read here"
+
+
+def _servers(connect: str) -> str | None:
+    servers, _, path = connect.partition("/")
+    for server in servers.split(",") if connect else ():
+        match = _SERVER.fullmatch(server.strip())
+        if match is None:
+            return (
+                f"must be host:port between commas, and a path after the last or none{_of(server)}"
+            )
+        if match[1] and not 0 < int(match[1]) <= PORT_MAX:
+            return f"must have ports between 1 and {PORT_MAX}, but has {match[1]}"
+    if path.rstrip("/") and {"", ".", ".."}.intersection(path.rstrip("/").split("/")):
+        return "must have a path of names with one / before each"
+    return None
+
+
+def _of(server: str) -> str:
+    return f", which {server.strip()!r} is not" if server.strip() else ""
 
 
 def _host_check(algorithm: str) -> str | None:
@@ -39,6 +64,7 @@ class ZooKeeperSettings(Settings):
     connect: str | None = text(
         "zookeeper.connect",
         default=None,
+        check=_servers,
         importance=Importance.HIGH,
         doc="The ZooKeeper servers, `host:port` between commas, and after the last a path such as "
         "`/kafka` below which everything is kept; it is created if it is missing.",

@@ -30,7 +30,6 @@ import time
 from collections.abc import Generator, Iterator, Sequence
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -40,7 +39,6 @@ POLL_INTERVAL_S = 0.005
 QUOTED_LINES = 60
 
 SETTINGS = "odradek_settings"
-FIXTURES = frozenset({"odradek", "odradek_per_test"})
 
 #: Runs a command that ends when this process does; a script, not imported.
 _TIE = Path(__file__).parent / "controller" / "tied_process.py"
@@ -152,7 +150,8 @@ class Broker:
         return BrokerFailed(f"the broker on {self.data_dir} {what}; it wrote\n{self.log_tail()}")
 
 
-_BROKERS = pytest.StashKey[list[Broker]]()
+#: Each with the name of its fixture.
+_BROKERS = pytest.StashKey[list[tuple[str, Broker]]]()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -171,7 +170,8 @@ def odradek(
     pytestconfig: pytest.Config, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Broker]:
     """A Kafka broker for the whole run; ``odradek.address`` is where clients find it."""
-    yield from _running(pytestconfig, tmp_path_factory.mktemp("odradek"), ())
+    broker = _broker(pytestconfig, tmp_path_factory, ())
+    yield from _running(pytestconfig, "odradek", broker)
 
 
 @pytest.fixture
@@ -181,18 +181,24 @@ def odradek_per_test(
     """A Kafka broker for this test alone, with the settings of its ``odradek`` markers."""
     marks = reversed([*request.node.iter_markers("odradek")])  # the nearest comes last, and counts
     own = [setting for mark in marks for setting in mark.args]
-    yield from _running(request.config, tmp_path_factory.mktemp("odradek"), own)
+    broker = _broker(request.config, tmp_path_factory, own)
+    yield from _running(request.config, "odradek_per_test", broker)
 
 
-def _running(config: pytest.Config, directory: Path, own: Sequence[str]) -> Iterator[Broker]:
-    broker = Broker(directory, [*config.getini(SETTINGS), *own])
+def _broker(
+    config: pytest.Config, directories: pytest.TempPathFactory, own: Sequence[str]
+) -> Broker:
+    return Broker(directories.mktemp("odradek"), [*config.getini(SETTINGS), *own])
+
+
+def _running(config: pytest.Config, fixture: str, broker: Broker) -> Iterator[Broker]:
     broker.start()
     brokers = config.stash[_BROKERS]
-    brokers.append(broker)
+    brokers.append((fixture, broker))
     try:
         yield broker
     finally:
-        brokers.remove(broker)
+        brokers.remove((fixture, broker))
         if broker.is_running():
             broker.stop()
 
@@ -203,16 +209,14 @@ def pytest_runtest_makereport(
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
     report = yield
     if report.failed:
-        for broker in item.config.stash[_BROKERS]:
-            if _uses(item, broker):
+        for fixture, broker in item.config.stash[_BROKERS]:
+            if _uses(item, fixture):
                 text = f"{broker.log_file} ends with\n{broker.log_tail()}"
                 report.sections.append((f"Odradek at {broker.address}", text))
     return report
 
 
-def _uses(item: pytest.Item, broker: Broker) -> bool:
-    """Through a fixture of its own, perhaps; then it is known only by name."""
-    values: dict[str, Any] = getattr(item, "funcargs", {})
+def _uses(item: pytest.Item, fixture: str) -> bool:
+    """Also through a fixture of its own."""
     names: Sequence[str] = getattr(item, "fixturenames", ())
-    is_held = any(value is broker for value in values.values())
-    return is_held or not FIXTURES.isdisjoint(names)
+    return fixture in names

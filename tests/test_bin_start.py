@@ -44,12 +44,12 @@ def test_a_broker_runs_until_it_is_told_to_stop(checkout, tmp_path):
     ) as process:
         try:
             ready = process.stdout.readline()
+            # What is relative is so to where one is, not to where the script is.
+            assert (elsewhere / "ready").read_text() == ready.removeprefix("Ready at ")
         finally:
             process.send_signal(signal.SIGTERM)
         _, log = process.communicate(timeout=30)
     assert (process.returncode, ready[:19]) == (0, "Ready at 127.0.0.1:"), log
-    # What is relative is so to where one is, not to where the script is.
-    assert (elsewhere / "ready").read_text() == ready.removeprefix("Ready at ")
     assert "broker.id=0" in (elsewhere / "kafka-logs" / "meta.properties").read_text()
 
 

@@ -168,6 +168,21 @@ def test_what_the_broker_wrote_is_in_the_report_of_a_test_that_fails(project):
     assert "is running" in ran.stdout
 
 
+def test_a_report_has_nothing_of_a_broker_that_the_test_does_not_use(project):
+    project.write_tests("""
+    def test_is_fine(odradek):
+        print("session", odradek.port)
+
+    def test_fails(odradek_per_test):
+        print("own", odradek_per_test.port)
+        assert False
+    """)
+    ran = project.run("-s")
+    assert ran.returncode == 1, ran.stdout
+    (own,) = re.findall(r"own (\d+)", ran.stdout)
+    assert re.findall(r"Odradek at 127.0.0.1:(\d+)", ran.stdout) == [own]
+
+
 def test_a_broker_that_cannot_start_says_why(project):
     project.write_tests("""
     import pytest

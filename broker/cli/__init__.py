@@ -11,8 +11,10 @@ zookeeper.py       run a ZooKeeper
 version.py         which version this is
 
 serving.py         a broker in this process: settings, signals, its end
+signals.py         what stops it
 cluster.py         the cluster that a command speaks to, through confluent-kafka
 assignments.py     NAME=VALUE, as settings and headers are written
+examples.py        how a command is used, at the end of its help
 failed.py          a command that failed, and why
 record_lines.py    records as lines of text or JSON, read and written
 starting_point.py  where reading begins: an offset, a time, the beginning, the end

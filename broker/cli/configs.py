@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from odradek.broker.cli import cluster, tables
 from odradek.broker.cli.assignments import assignment, by_name
+from odradek.broker.cli.examples import examples
 from odradek.broker.cli.failed import CommandFailed
 
 if TYPE_CHECKING:
@@ -25,8 +26,11 @@ def add_to(commands: Commands[argparse.ArgumentParser]) -> None:
     parser = commands.add_parser(
         "configs",
         help="describe and alter the settings of topics and brokers",
-        description=__doc__,
-        epilog="Example: odradek configs alter topic orders --set retention.ms=60000",
+        description="Describe and alter the settings of topics and brokers.",
+        **examples(
+            "odradek configs describe topic orders",
+            "odradek configs alter topic orders --set retention.ms=60000",
+        ),
     )
     verbs = parser.add_subparsers(title="what to do", metavar="VERB", required=True)
     _add_describe(verbs)

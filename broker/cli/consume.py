@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from odradek.broker.cli import cluster
+from odradek.broker.cli.examples import examples
 from odradek.broker.cli.failed import CommandFailed
 from odradek.broker.cli.record_lines import FIELDS, Headers, Record, Template, json_line
 from odradek.broker.cli.starting_point import Start, StartingPoint, starting_point
@@ -36,8 +37,10 @@ def add_to(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> Non
         "consume",
         help="read records",
         description="Print the records of a topic, and wait for more until it is interrupted.",
-        epilog="Examples: odradek consume orders --until-end --json | "
-        "odradek consume orders --from -10 --format '{partition}:{offset} {key}={value}'",
+        **examples(
+            "odradek consume orders --until-end --json",
+            "odradek consume orders --from -10 --format '{partition}:{offset} {key}={value}'",
+        ),
     )
     parser.add_argument("topic", metavar="TOPIC")
     parser.add_argument(

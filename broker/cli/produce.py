@@ -12,6 +12,7 @@ from typing import IO, TYPE_CHECKING, Any
 
 from odradek.broker.cli import cluster
 from odradek.broker.cli.assignments import assignment
+from odradek.broker.cli.examples import examples
 from odradek.broker.cli.failed import CommandFailed
 from odradek.broker.cli.record_lines import Record, from_json
 
@@ -29,8 +30,10 @@ def add_to(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> Non
         help="write records",
         description="Write records to a topic: the values given, or else the lines of a file or of "
         "standard input, each of them one record.",
-        epilog="Examples: odradek produce orders 'two apples' --key alice | "
-        "odradek produce orders --file orders.txt --key-separator : --codec zstd",
+        **examples(
+            "odradek produce orders 'two apples' --key alice",
+            "odradek produce orders --file orders.txt --key-separator : --codec zstd",
+        ),
     )
     parser.add_argument("topic", metavar="TOPIC")
     parser.add_argument("values", nargs="*", metavar="VALUE", help="a record's value")

@@ -1,8 +1,8 @@
 """``odradek serve``: run a broker until it is told to stop.
 
-It says where it is ready on standard output, and all else on standard error.  SIGTERM and SIGINT
-stop it cleanly; a second one at once.  What takes its time to import is in serving.py, so that
-signals are heard as soon as this runs.
+It says where it is ready on standard output, and all else on standard error.  SIGTERM, SIGINT and
+SIGHUP stop it cleanly; a second one at once.  What takes its time to import is in serving.py, so
+that signals are heard as soon as this runs.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from types import FrameType
 
 from odradek.broker import logs
 from odradek.broker.cli.failed import CommandFailed
+from odradek.broker.cli.signals import stopping
 
 log = logging.getLogger(__name__)
 
@@ -23,16 +24,19 @@ def add_to(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> Non
     parser = commands.add_parser(
         "serve",
         help="run a broker",
-        description="Run a broker until SIGTERM or SIGINT.  Without a file it is alone, listens on "
-        "127.0.0.1:9092 and keeps its records in ./kafka-logs.  It says `Ready at HOST:PORT` on "
-        "standard output as soon as clients are served, and logs to standard error.",
+        description="Run a broker until SIGTERM, SIGINT or SIGHUP.  Without a file it is alone, "
+        "listens on 127.0.0.1:9092 and keeps its records in ./kafka-logs.  It says `Ready at "
+        "HOST:PORT` on standard output as soon as clients are served, and logs to standard error.",
         epilog="Settings come from the file, then from variables such as "
         "ODRADEK_LOG_SEGMENT_BYTES, then from --override; the last one counts.",
     )
     parser.add_argument("--config", metavar="FILE", type=Path, help="a server.properties")
     parser.add_argument("--data-dir", metavar="DIR", help="where records are kept (log.dirs)")
     parser.add_argument(
-        "--port", metavar="N", type=int, help="listen on 127.0.0.1 at this port; 0: any free one"
+        "--port",
+        metavar="N",
+        type=int,
+        help="listen on 127.0.0.1 at this port, and nowhere else; 0: any free one",
     )
     parser.add_argument(
         "--override",
@@ -42,7 +46,10 @@ def add_to(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> Non
         help="a setting; repeatable",
     )
     parser.add_argument(
-        "--ready-file", metavar="FILE", type=Path, help="written with the address when ready"
+        "--ready-file",
+        metavar="FILE",
+        type=Path,
+        help="has the address as long as the broker is ready",
     )
     parser.add_argument(
         "--log-level",
@@ -59,12 +66,15 @@ def run(arguments: argparse.Namespace) -> int:
         logs.set_up(arguments.log_level)
     except logs.BadLevel as wrong:
         raise CommandFailed(f"--log-level {wrong}") from wrong
-    for each in (signal.SIGTERM, signal.SIGINT):
+    for each in stopping():
         signal.signal(each, _end)
     from odradek.broker.cli import serving
 
     return serving.serve(
-        file=arguments.config, overrides=_overrides(arguments), ready_file=arguments.ready_file
+        file=arguments.config,
+        overrides=_overrides(arguments),
+        port=arguments.port,
+        ready_file=arguments.ready_file,
     )
 
 
@@ -77,11 +87,7 @@ def _end(number: int, _frame: FrameType | None) -> None:
 def _overrides(arguments: argparse.Namespace) -> list[str]:
     """What the user overrides comes last, and counts."""
     shortcuts = []
-    if arguments.config is None:
-        shortcuts.append("listeners=PLAINTEXT://127.0.0.1:9092")
     if arguments.data_dir is not None:
         shortcuts.append(f"log.dirs={arguments.data_dir}")
-    if arguments.port is not None:
-        shortcuts.append(f"listeners=PLAINTEXT://127.0.0.1:{arguments.port}")
     written: list[str] = arguments.override
     return shortcuts + written

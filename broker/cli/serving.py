@@ -16,6 +16,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from odradek.broker.cli.failed import CommandFailed
+from odradek.broker.cli.signals import stopping
 from odradek.broker.failures import CANNOT_START
 from odradek.broker.network.endpoint import Endpoint
 from odradek.broker.server import Server
@@ -26,16 +27,21 @@ log = logging.getLogger(__name__)
 
 #: More than any broker needs; where there is no limit at all, some libraries try every number.
 FILES_MAX = 1 << 20
-SIGNALS = (signal.SIGTERM, signal.SIGINT)
 STDERR = 2
+#: Without a file, only whoever is on this machine is served.
+USUAL = {"listeners": "PLAINTEXT://127.0.0.1:9092"}
 #: What shells add to the number of a signal.
 ENDED_BY_SIGNAL = 128
 
 
-def serve(*, file: Path | None, overrides: Sequence[str], ready_file: Path | None) -> int:
+def serve(
+    *, file: Path | None, overrides: Sequence[str], port: int | None, ready_file: Path | None
+) -> int:
     """The exit status, once the broker has ended; raises CommandFailed."""
     try:
-        settings = load(file=file, environment=os.environ, overrides=overrides)
+        settings = load(
+            file=file, environment=os.environ, overrides=overrides, usual=USUAL, port=port
+        )
     except BadSettings as wrong:
         raise CommandFailed(str(wrong)) from wrong
     _forget_last_time(ready_file)
@@ -58,6 +64,7 @@ async def _serve(settings: ServerSettings, ready_file: Path | None) -> int:
     except asyncio.CancelledError:
         status = 0
     finally:
+        _take_back(ready_file)
         await server.stop()
     log.info("The broker has stopped")
     return status
@@ -67,16 +74,17 @@ def _cancel_on_signals() -> None:
     """The first is obeyed in order; a second one does not wait for what may never end."""
     loop, task = asyncio.get_running_loop(), asyncio.current_task()
     assert task is not None
+    signals = stopping()
 
     def stop(number: signal.Signals) -> None:
         log.info("%s: the broker stops", number.name)
-        for each in SIGNALS:
+        for each in signals:
             loop.remove_signal_handler(each)
             # Not through the loop, which may itself be waiting for a thread by now.
             signal.signal(each, _end_at_once)
         task.cancel()
 
-    for each in SIGNALS:
+    for each in signals:
         loop.add_signal_handler(each, stop, each)
 
 
@@ -113,6 +121,12 @@ def _announce(address: str, ready_file: Path | None) -> None:
     # That nobody reads it is no reason to stop.
     with suppress(BrokenPipeError):
         print(f"Ready at {address}", flush=True)
+
+
+def _take_back(ready_file: Path | None) -> None:
+    if ready_file is not None:
+        with suppress(OSError):  # it is gone, or no more ours: nothing that the stop must wait for
+            ready_file.unlink()
 
 
 def _raise_file_limit() -> None:

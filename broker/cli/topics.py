@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from odradek.broker.cli import cluster, tables
 from odradek.broker.cli.assignments import assignment, by_name
 from odradek.broker.cli.configs import alter_topic
+from odradek.broker.cli.examples import examples
 from odradek.broker.cli.failed import CommandFailed
 
 if TYPE_CHECKING:
@@ -23,8 +24,11 @@ def add_to(commands: Commands[argparse.ArgumentParser]) -> None:
     parser = commands.add_parser(
         "topics",
         help="create, list, describe, alter and delete topics",
-        description=__doc__,
-        epilog="Example: odradek topics create orders --partitions 3 --config retention.ms=60000",
+        description="Create, list, describe, alter and delete topics.",
+        **examples(
+            "odradek topics create orders --partitions 3 --config retention.ms=60000",
+            "odradek topics describe orders",
+        ),
     )
     verbs = parser.add_subparsers(title="what to do", metavar="VERB", required=True)
     _add_create(verbs)

@@ -9,7 +9,11 @@ import odradek
 
 
 def add_to(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    parser = commands.add_parser("version", help="print the version", description=__doc__)
+    parser = commands.add_parser(
+        "version",
+        help="print the version",
+        description="Print which version of Odradek this is, on which Python.",
+    )
     parser.set_defaults(run=run)
 
 

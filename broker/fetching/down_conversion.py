@@ -4,9 +4,10 @@
     v2, v3     magic 1 at most
     before 10  no topic that is stored with zstd
 
-Converting reads and rewrites every record, here on the loop: between two batches others have their
-turn once a slice of time is used up.  (One batch is never divided: a large one would have to go to
-the worker process, whose boundary would be ``_converted``.)
+Converting reads and rewrites every record, here on the loop, and in turns with others: after some
+records there may be another's.  Only what unpacks and packs a compressed batch is done in one go.
+
+What is stored is read batch by batch, so that of it no more is in memory than one, or a piece.
 
 What is converted may come to nothing, since markers have no old form.  Then the beginning of a
 message is sent that never ends, as Kafka does, for clients to see that something was there.  Where
@@ -17,11 +18,11 @@ Owner: the event loop.
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from struct import Struct
 
 from odradek.broker.fetching.fetch_session import Line, Wanted
+from odradek.broker.turns import Turn
 from odradek.protocol.errors import (
     CorruptMessage,
     KafkaError,
@@ -30,17 +31,18 @@ from odradek.protocol.errors import (
     code_of,
 )
 from odradek.protocol.file_region import FileRegion
-from odradek.protocol.records.batch import whole_batch_bytes
+from odradek.protocol.records.batch import LOG_OVERHEAD_BYTES, whole_batch_bytes
 from odradek.protocol.records.conversion import down_converted
 from odradek.storage import files
 
-#: For how long others wait at most, but for the time that one batch takes.
-SLICE_S = 0.002
+#: How much is read at a time, unless one batch is larger.
+PIECE_BYTES = 256 * 1024
 _LAST_VERSION_WITH_MAGIC_0 = 1
 _LAST_VERSION_WITH_MAGIC_1 = 3
 _FIRST_VERSION_WITH_ZSTD = 10
 _NO_BATCH_IS_SMALLER = 61
-_UNENDING = Struct(">qi").pack(-1, _NO_BATCH_IS_SMALLER)
+_HEAD = Struct(">qi")
+_UNENDING = _HEAD.pack(-1, _NO_BATCH_IS_SMALLER)
 
 
 def is_old(version: int) -> bool:
@@ -65,32 +67,56 @@ def refuse_unreadable(told: Sequence[Wanted], version: int, *, is_follower: bool
 async def convert(told: Sequence[Wanted], version: int) -> None:
     """The records of all lines as a client of this version knows them."""
     magic = 0 if version <= _LAST_VERSION_WITH_MAGIC_0 else 1
+    turn = Turn()
     for wanted in told:
         line = wanted.line
         if line is not None and isinstance(line.records, FileRegion):
             try:
-                line.records = await _converted(line.records, magic, wanted.asked.fetch_offset)
+                first_offset = wanted.asked.fetch_offset
+                line.records = await _converted(line.records, magic, first_offset, turn)
             except KafkaError as failure:
                 wanted.line = _refused(wanted, failure)
 
 
-async def _converted(region: FileRegion, magic: int, first_offset: int) -> bytes:
+async def _converted(
+    region: FileRegion, magic: int, first_offset: int, turn: Turn
+) -> bytes | bytearray:
     """What comes before the first batch that cannot be converted, if anything does."""
-    clock = asyncio.get_running_loop().time
-    source = files.read_at(region.descriptor, region.length, region.position)
-    pieces: list[bytes | bytearray | memoryview] = []
-    begun = clock()
+    converted = bytearray()
+    is_empty = True
     try:
-        for converted in down_converted(source, magic=magic, first_offset=first_offset):
-            pieces.append(converted.buffer)
-            if clock() - begun > SLICE_S:
-                await asyncio.sleep(0)
-                begun = clock()
+        for batch in _batches(region):
+            is_empty = False
+            for part in down_converted(batch, magic=magic, first_offset=first_offset):
+                converted += part.buffer
+                if turn.is_over:
+                    await turn.next()
     except (UnsupportedCompressionType, CorruptMessage):
         # The client asks for the rest next, and is told then.
-        if not pieces:
+        if not converted:
             raise
-    return b"".join(pieces) or (_UNENDING if whole_batch_bytes(source, 0) else b"")
+    return converted or (b"" if is_empty else _UNENDING)
+
+
+def _batches(region: FileRegion) -> Iterator[memoryview]:
+    """Those that are whole, each alone."""
+    position, left_bytes = region.position, region.length
+    while left_bytes:
+        piece = files.read_at(region.descriptor, min(left_bytes, PIECE_BYTES), position)
+        size_bytes = whole_batch_bytes(piece, 0)
+        if not size_bytes and len(piece) >= _HEAD.size:
+            wanted_bytes = LOG_OVERHEAD_BYTES + int(_HEAD.unpack_from(piece)[1])
+            piece = files.read_at(region.descriptor, min(left_bytes, wanted_bytes), position)
+            size_bytes = whole_batch_bytes(piece, 0)
+        if not size_bytes:
+            return
+        begin = 0
+        while size_bytes:
+            yield memoryview(piece)[begin : begin + size_bytes]
+            begin += size_bytes
+            size_bytes = whole_batch_bytes(piece, begin)
+        position += begin
+        left_bytes -= begin
 
 
 def _refused(wanted: Wanted, failure: KafkaError) -> Line:

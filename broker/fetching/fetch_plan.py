@@ -21,9 +21,11 @@ Owner: the event loop.
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Iterator
 
 from odradek.broker.fetching.fetch_session import Line, Wanted
 from odradek.broker.fetching.partition_reading import NOTHING, UNKNOWN, PartitionReading
+from odradek.broker.turns import FEW, Turn
 from odradek.protocol.errors import KafkaError, UnknownTopicId, UnknownTopicOrPartition
 
 
@@ -68,6 +70,7 @@ class FetchPlan:
         loop = asyncio.get_running_loop()
         wake: asyncio.Future[None] = loop.create_future()
         is_over = False
+        is_much = len(self._wanted) > FEW
 
         def expire() -> None:
             nonlocal is_over
@@ -77,16 +80,20 @@ class FetchPlan:
 
         timer = loop.call_later(timeout_s, expire)
         watched = [each.partition for each in self._wanted if each.partition is not None]
-        # Something may have been appended since it was last read.
-        self.read()
         try:
-            while not (is_over or self.is_enough()):
+            while True:
                 last, wake = wake, loop.create_future()
                 for partition in watched:
                     partition.waiting.discard(last)
                     partition.waiting.add(wake)
+                # Once it is watched: something may have been appended since it was last read.
+                if is_much:
+                    await self.read_in_turns()
+                else:
+                    self.read()
+                if is_over or self.is_enough():
+                    return
                 await wake
-                self.read()
         finally:
             timer.cancel()
             for partition in watched:
@@ -94,12 +101,25 @@ class FetchPlan:
 
     def read(self) -> None:
         """Go over all partitions once."""
+        for _ in self._going_over():
+            pass
+
+    async def read_in_turns(self) -> None:
+        """The same, for many."""
+        turn = Turn()
+        for _ in self._going_over():
+            if turn.is_over:
+                await turn.next()
+
+    def _going_over(self) -> Iterator[None]:
+        """One partition after the other; what is found stands at the end."""
         terms = self._reading.terms
         left_bytes, at_least_one = terms.max_bytes, not terms.has_hard_limits
         found: list[Wanted] = []
         size_bytes, has_news = 0, False
         for wanted in self._stirring():
             line = self._line_of(wanted, left_bytes, at_least_one=at_least_one)
+            yield
             if line is None:
                 self._unknown.append(wanted)
                 continue

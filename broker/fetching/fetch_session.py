@@ -9,16 +9,20 @@ something else now, and those it wants no more.  The answer has a line only for 
 A partition whose records went out goes to the end of the session, so that none starves behind
 others when answers are full.
 
+What nobody knows is wanted all the same: it may be created.  But a client that wants too much of
+that is not worth a session.
+
 Invariant: every request of a session has the epoch after that of the one before.
 Owner: the event loop.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
 
 from odradek.broker.replicas.leader import LeaderRole
 from odradek.broker.replicas.partition import Partition
+from odradek.broker.turns import FEW, Turn
 from odradek.protocol.api.fetch import FetchRequest, FetchResponse
 from odradek.protocol.errors import InvalidFetchSessionEpoch
 from odradek.protocol.types import ZERO_UUID, Uuid
@@ -28,6 +32,8 @@ NO_SESSION = 0
 INITIAL_EPOCH, FINAL_EPOCH = 0, -1
 _EPOCH_MAX = 2**31 - 1
 NOT_TOLD = -1
+#: How many partitions that are not here a session may have.
+ABSENT_MAX = 1000
 
 Asked = FetchRequest.Topic.Partition
 Line = FetchResponse.Topic.Partition
@@ -93,13 +99,35 @@ def wanted_in(request: FetchRequest, *, has_ids: bool) -> dict[Key, Wanted]:
     """In the order of the request; of one that is named twice, what is said last."""
     wanted: dict[Key, Wanted] = {}
     for topic in request.topics:
-        topic_id = topic.topic_id
-        name = None if has_ids else topic.topic
-        for asked in topic.partitions:
-            wanted[topic_id if has_ids else topic.topic, asked.partition] = Wanted(
-                name, topic_id, asked
-            )
+        _want(wanted, topic, topic.partitions, has_ids=has_ids)
     return wanted
+
+
+async def wanted_in_turns(request: FetchRequest, *, has_ids: bool) -> dict[Key, Wanted]:
+    """The same, for many."""
+    wanted: dict[Key, Wanted] = {}
+    turn = Turn()
+    for topic in request.topics:
+        for begin in range(0, len(topic.partitions), FEW):
+            _want(wanted, topic, topic.partitions[begin : begin + FEW], has_ids=has_ids)
+            if turn.is_over:
+                await turn.next()
+    return wanted
+
+
+def _want(
+    wanted: dict[Key, Wanted],
+    topic: FetchRequest.Topic,
+    partitions: Iterable[Asked],
+    *,
+    has_ids: bool,
+) -> None:
+    topic_id = topic.topic_id
+    name = None if has_ids else topic.topic
+    for asked in partitions:
+        wanted[topic_id if has_ids else topic.topic, asked.partition] = Wanted(
+            name, topic_id, asked
+        )
 
 
 def forgotten_in(request: FetchRequest, *, has_ids: bool) -> list[Key]:
@@ -167,6 +195,10 @@ class FetchSession:
             self.partitions[key] = wanted
 
 
+def has_too_many_absent(found: Sequence[Wanted]) -> bool:
+    return len(found) > ABSENT_MAX and sum(each.partition is None for each in found) > ABSENT_MAX
+
+
 class SessionlessFetch:
     """All is asked for, all is answered, and nothing is remembered."""
 
@@ -184,11 +216,12 @@ class SessionlessFetch:
 class IncrementalFetch:
     """What has changed since the last answer."""
 
-    __slots__ = ("_epoch", "_session", "session_id", "wanted")
+    __slots__ = ("_end", "_epoch", "_session", "session_id", "wanted")
 
-    def __init__(self, session: FetchSession) -> None:
-        """The request has been taken into the session."""
+    def __init__(self, session: FetchSession, end: Callable[[FetchSession], None]) -> None:
+        """The request has been taken into the session, which ``end`` forgets."""
         self._session = session
+        self._end = end
         self._epoch = session.epoch
         self.wanted = list(session.partitions.values())
         self.session_id = session.id
@@ -198,6 +231,8 @@ class IncrementalFetch:
         session = self._session
         if session.epoch != self._epoch:
             raise InvalidFetchSessionEpoch(f"session {session.id} is in epoch {session.epoch} now")
+        if has_too_many_absent(found):
+            self._end(session)
         told = [wanted for wanted in found if wanted.tell()]
         for wanted in told:
             if wanted.line is not None and wanted.line.records:

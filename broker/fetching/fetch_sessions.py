@@ -30,7 +30,9 @@ from odradek.broker.fetching.fetch_session import (
     Wanted,
     epoch_after,
     forgotten_in,
+    has_too_many_absent,
     wanted_in,
+    wanted_in_turns,
 )
 from odradek.protocol.api.fetch import FetchRequest
 from odradek.protocol.errors import (
@@ -69,7 +71,18 @@ class FetchSessions:
         Refused if there is no such session, or if the request is not the next one in it.
         """
         has_ids = version >= _FIRST_VERSION_OF_TOPIC_IDS
-        epoch, wanted = request.session_epoch, wanted_in(request, has_ids=has_ids)
+        return self._open(request, wanted_in(request, has_ids=has_ids), has_ids=has_ids)
+
+    async def open_in_turns(self, request: FetchRequest, version: int) -> OpenFetch:
+        """The same, for a request that asks for much."""
+        has_ids = version >= _FIRST_VERSION_OF_TOPIC_IDS
+        wanted = await wanted_in_turns(request, has_ids=has_ids)
+        return self._open(request, wanted, has_ids=has_ids)
+
+    def _open(
+        self, request: FetchRequest, wanted: dict[Key, Wanted], *, has_ids: bool
+    ) -> OpenFetch:
+        epoch = request.session_epoch
         if epoch == FINAL_EPOCH:
             self._sessions.pop(request.session_id, None)
             return SessionlessFetch(wanted)
@@ -83,7 +96,7 @@ class FetchSessions:
             return SessionlessFetch(wanted)
         self._touch(session)
         session.epoch = epoch_after(session.epoch)
-        return IncrementalFetch(session)
+        return IncrementalFetch(session, self._end)
 
     def _next_in(self, request: FetchRequest, *, has_ids: bool) -> FetchSession:
         session = self._sessions.get(request.session_id)
@@ -143,6 +156,9 @@ class FetchSessions:
         is_old = session.last_used_ms - session.created_ms > self._eviction_ms
         return is_old or (to_privileged and not session.is_privileged)
 
+    def _end(self, session: FetchSession) -> None:
+        self._sessions.pop(session.id, None)
+
     def _remove(self, session: FetchSession) -> None:
         del self._sessions[session.id]
         self.evicted_count += 1
@@ -176,6 +192,8 @@ class FullFetch:
 
     def settle(self, found: list[Wanted]) -> list[Wanted]:
         """Those of which the client is to be told; ``session_id`` stands from then on."""
+        if has_too_many_absent(found):
+            return found
         session = self._sessions.create(
             {wanted.key: wanted for wanted in found},
             is_privileged=self._is_privileged,

@@ -6,9 +6,10 @@ Each topic succeeds or fails alone.  Time is given as in CreateTopics.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Collection, Mapping, Sequence
+from functools import partial
 from typing import Protocol
 
-from odradek.broker.call import Call
+from odradek.broker.call import Call, Parked
 from odradek.broker.handlers.create_topics import Cluster, Office
 from odradek.broker.handlers.refusals import words
 from odradek.controller.topic_requests import Growth, GrowthEntry
@@ -31,43 +32,48 @@ class Admin(Protocol):
 
 def handle(
     office: Office, admin: Admin, cluster: Cluster, call: Call[CreatePartitionsRequest]
-) -> Awaitable[CreatePartitionsResponse]:
+) -> Awaitable[CreatePartitionsResponse | Parked[CreatePartitionsResponse]]:
     if not office.is_active:
         raise NotController
-    return _answer_when_grown(admin, cluster, call.request)
+    return _grown(admin, cluster, call.request)
 
 
 def refused(call: Call[CreatePartitionsRequest], failure: KafkaError) -> CreatePartitionsResponse:
     return _response({each.name: failure for each in call.request.topics})
 
 
-async def _answer_when_grown(
+async def _grown(
     admin: Admin, cluster: Cluster, request: CreatePartitionsRequest
-) -> CreatePartitionsResponse:
+) -> CreatePartitionsResponse | Parked[CreatePartitionsResponse]:
     plans = await admin.plan_growths(request.topics)
     outcomes: dict[str, KafkaError | None] = {
         each.name: plan if isinstance(plan := plans[each.name], KafkaError) else None
         for each in request.topics
     }
     growths = [plan for plan in plans.values() if isinstance(plan, Growth)]
-    if growths and not request.validate_only:
-        outcomes |= await admin.grow_topics(growths)
-        grown = {
-            each.entry.name: range(each.entry.count)
-            for each in growths
-            if outcomes[each.entry.name] is None
-        }
-        late = await _without_leaders(cluster, grown, timeout_ms=request.timeout_ms)
-        outcomes |= dict.fromkeys(late, RequestTimedOut())
-    return _response(outcomes)
+    if not growths or request.validate_only:
+        return _response(outcomes)
+    outcomes |= await admin.grow_topics(growths)
+    grown = {
+        each.entry.name: range(each.entry.count)
+        for each in growths
+        if outcomes[each.entry.name] is None
+    }
+    timeout_ms = request.timeout_ms
+    return Parked(partial(_answer_when_led, cluster, outcomes, grown, timeout_ms=timeout_ms))
 
 
-async def _without_leaders(
-    cluster: Cluster, grown: Mapping[str, Collection[int]], *, timeout_ms: int
-) -> Collection[str]:
-    if timeout_ms <= 0:
-        return grown.keys()
-    return await cluster.wait_for_leaders(grown, timeout_s=timeout_ms / 1000)
+async def _answer_when_led(
+    cluster: Cluster,
+    outcomes: dict[str, KafkaError | None],
+    grown: Mapping[str, Collection[int]],
+    *,
+    timeout_ms: int,
+) -> CreatePartitionsResponse:
+    late: Collection[str] = grown
+    if timeout_ms > 0:
+        late = await cluster.wait_for_leaders(grown, timeout_s=timeout_ms / 1000)
+    return _response(outcomes | dict.fromkeys(late, RequestTimedOut()))
 
 
 def _response(outcomes: Mapping[str, KafkaError | None]) -> CreatePartitionsResponse:

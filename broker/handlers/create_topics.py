@@ -7,9 +7,10 @@ answered REQUEST_TIMED_OUT; so is every one if the client gives no time at all.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Collection, Mapping
+from functools import partial
 from typing import Protocol
 
-from odradek.broker.call import Call
+from odradek.broker.call import Call, Parked
 from odradek.broker.handlers.refusals import words
 from odradek.broker.metadata.topic_creator import Admin
 from odradek.controller.topic_requests import NewTopic
@@ -18,6 +19,7 @@ from odradek.protocol.error_codes import ErrorCode
 from odradek.protocol.errors import KafkaError, NotController, RequestTimedOut, code_of
 
 Answer = CreateTopicsResponse.Topic
+Plans = Mapping[str, NewTopic | KafkaError]
 
 
 class Office(Protocol):
@@ -37,10 +39,10 @@ class Cluster(Protocol):
 
 def handle(
     office: Office, admin: Admin, cluster: Cluster, call: Call[CreateTopicsRequest]
-) -> Awaitable[CreateTopicsResponse]:
+) -> Awaitable[CreateTopicsResponse | Parked[CreateTopicsResponse]]:
     if not office.is_active:
         raise NotController
-    return _answer_when_created(admin, cluster, call.request)
+    return _created(admin, cluster, call.request)
 
 
 def refused(call: Call[CreateTopicsRequest], failure: KafkaError) -> CreateTopicsResponse:
@@ -49,16 +51,28 @@ def refused(call: Call[CreateTopicsRequest], failure: KafkaError) -> CreateTopic
     )
 
 
-async def _answer_when_created(
+async def _created(
     admin: Admin, cluster: Cluster, request: CreateTopicsRequest
-) -> CreateTopicsResponse:
+) -> CreateTopicsResponse | Parked[CreateTopicsResponse]:
     plans = dict(await admin.plan_topics(request.topics))
     created = [plan for plan in plans.values() if isinstance(plan, NewTopic)]
-    late: Collection[str] = ()
-    if created and not request.validate_only:
-        plans |= await admin.create_topics(created)
-        created = [plan for plan in plans.values() if isinstance(plan, NewTopic)]
-        late = await _without_leaders(cluster, created, timeout_ms=request.timeout_ms)
+    if not created or request.validate_only:
+        return _response(request, plans)
+    plans |= await admin.create_topics(created)
+    return Parked(partial(_answer_when_led, cluster, request, plans))
+
+
+async def _answer_when_led(
+    cluster: Cluster, request: CreateTopicsRequest, plans: Plans
+) -> CreateTopicsResponse:
+    created = [plan for plan in plans.values() if isinstance(plan, NewTopic)]
+    late = await _without_leaders(cluster, created, timeout_ms=request.timeout_ms)
+    return _response(request, plans, late)
+
+
+def _response(
+    request: CreateTopicsRequest, plans: Plans, late: Collection[str] = ()
+) -> CreateTopicsResponse:
     return CreateTopicsResponse(
         topics=[
             _answer(entry.name, plans[entry.name], request, is_late=entry.name in late)

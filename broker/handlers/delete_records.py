@@ -9,9 +9,10 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable
 from dataclasses import dataclass
+from functools import partial
 from typing import Protocol
 
-from odradek.broker.call import Call
+from odradek.broker.call import Call, Parked
 from odradek.broker.metadata.internal_topics import INTERNAL_TOPICS
 from odradek.broker.replicas.delete_records import RecordDeletion
 from odradek.broker.replicas.partition import Partition
@@ -72,7 +73,7 @@ def handle(
         if outcome.deletion is not None and not outcome.deletion.is_done()
     ]
     if waiting:
-        return _answer_later(request, outcomes, waiting)
+        return Parked(partial(_answer_later, request, outcomes, waiting))
     return _response(request, outcomes)
 
 

@@ -7,9 +7,10 @@ is over is answered REQUEST_TIMED_OUT; so is every one if the client gives no ti
 from __future__ import annotations
 
 from collections.abc import Awaitable, Collection, Mapping
+from functools import partial
 from typing import Protocol
 
-from odradek.broker.call import Call
+from odradek.broker.call import Call, Parked
 from odradek.broker.handlers.create_topics import Office
 from odradek.protocol.api.delete_topics import DeleteTopicsRequest, DeleteTopicsResponse
 from odradek.protocol.error_codes import ErrorCode
@@ -54,7 +55,7 @@ def handle(
     cluster: Cluster,
     is_enabled: bool,
     call: Call[DeleteTopicsRequest],
-) -> DeleteTopicsResponse | Awaitable[DeleteTopicsResponse]:
+) -> DeleteTopicsResponse | Awaitable[Parked[DeleteTopicsResponse]]:
     """``is_enabled`` is delete.topic.enable."""
     if not office.is_active:
         raise NotController
@@ -63,7 +64,7 @@ def handle(
     response = DeleteTopicsResponse(responses=[_found(cluster, each) for each in _asked(call)])
     if all(each.error_code for each in response.responses):
         return response
-    return _answer_when_gone(admin, cluster, response, timeout_ms=call.request.timeout_ms)
+    return _deleted(admin, cluster, response, timeout_ms=call.request.timeout_ms)
 
 
 def refused(call: Call[DeleteTopicsRequest], failure: KafkaError) -> DeleteTopicsResponse:
@@ -75,13 +76,26 @@ def refused(call: Call[DeleteTopicsRequest], failure: KafkaError) -> DeleteTopic
     )
 
 
-async def _answer_when_gone(
+async def _deleted(
     admin: Admin, cluster: Cluster, response: DeleteTopicsResponse, *, timeout_ms: int
-) -> DeleteTopicsResponse:
+) -> Parked[DeleteTopicsResponse]:
     names = {each.name for each in response.responses if each.name and not each.error_code}
     failed = await admin.request_deletions(names)
     codes = {name: code_of(failure) for name, failure in failed.items()}
     going = names - codes.keys()
+    return Parked(
+        partial(_answer_when_gone, cluster, going, codes, response, timeout_ms=timeout_ms)
+    )
+
+
+async def _answer_when_gone(
+    cluster: Cluster,
+    going: Collection[str],
+    codes: dict[str, int],
+    response: DeleteTopicsResponse,
+    *,
+    timeout_ms: int,
+) -> DeleteTopicsResponse:
     late: Collection[str] = going
     if going and timeout_ms > 0:
         late = await cluster.wait_until_gone(going, timeout_s=timeout_ms / 1000)

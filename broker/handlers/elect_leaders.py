@@ -9,9 +9,10 @@ from __future__ import annotations
 import asyncio
 from collections import defaultdict
 from collections.abc import Awaitable, Collection, Mapping
+from functools import partial
 from typing import Protocol
 
-from odradek.broker.call import Call
+from odradek.broker.call import Call, Parked
 from odradek.broker.handlers.refusals import words
 from odradek.controller.preferred_leaders import ElectionKind, ElectionResults
 from odradek.protocol.api.elect_leaders import ElectLeadersRequest, ElectLeadersResponse
@@ -45,14 +46,14 @@ class Cluster(Protocol):
 
 def handle(
     controller: Controller, cluster: Cluster, call: Call[ElectLeadersRequest]
-) -> Awaitable[ElectLeadersResponse]:
+) -> Awaitable[ElectLeadersResponse | Parked[ElectLeadersResponse]]:
     request = call.request
     try:
         kind = ElectionKind(request.election_type)
     except ValueError as unknown:
         # Kafka's answer too: it has not thought of this.
         raise KafkaError(f"There is no election {request.election_type}.") from unknown
-    return _answer_when_elected(controller, cluster, kind, request)
+    return _elected(controller, cluster, kind, request)
 
 
 def refused(call: Call[ElectLeadersRequest], failure: KafkaError) -> ElectLeadersResponse:
@@ -61,21 +62,26 @@ def refused(call: Call[ElectLeadersRequest], failure: KafkaError) -> ElectLeader
     return _response(outcomes, error_code=code_of(failure if is_told else None))
 
 
-async def _answer_when_elected(
+async def _elected(
     controller: Controller, cluster: Cluster, kind: ElectionKind, request: ElectLeadersRequest
-) -> ElectLeadersResponse:
-    clock = asyncio.get_running_loop().time
-    deadline_s = clock() + request.timeout_ms / 1000
+) -> ElectLeadersResponse | Parked[ElectLeadersResponse]:
+    deadline_s = asyncio.get_running_loop().time() + request.timeout_ms / 1000
     named = _named(request)
     try:
         results = await controller.elect_leaders(kind, named)
     except NotController as refusal:
         # The first version has nowhere else to say it.
         return _response(dict.fromkeys(cluster.partitions() if named is None else named, refusal))
+    return Parked(partial(_answer_when_seen, cluster, results, deadline_s))
+
+
+async def _answer_when_seen(
+    cluster: Cluster, results: ElectionResults, deadline_s: float
+) -> ElectLeadersResponse:
     leaders = {each: result for each, result in results.items() if isinstance(result, int)}
     late: Collection[TopicPartition] = ()
     if leaders:
-        left_s = max(0, deadline_s - clock())
+        left_s = max(0, deadline_s - asyncio.get_running_loop().time())
         late = await cluster.wait_for_elected(leaders, timeout_s=left_s)
     timed_out = RequestTimedOut()
     outcomes: dict[TopicPartition, KafkaError | None] = {

@@ -9,9 +9,10 @@ A session that is not there, or a request out of its order, is refused as a whol
 from __future__ import annotations
 
 from collections.abc import Awaitable, Iterable
+from functools import partial
 from typing import Protocol
 
-from odradek.broker.call import Call
+from odradek.broker.call import Call, Parked
 from odradek.broker.fetching import down_conversion
 from odradek.broker.fetching.fetch_plan import FetchPlan
 from odradek.broker.fetching.fetch_session import Line, Wanted
@@ -19,6 +20,7 @@ from odradek.broker.fetching.fetch_sessions import FetchSessions, OpenFetch, rep
 from odradek.broker.fetching.partition_reading import PartitionReading, Replicas, Terms, Topics
 from odradek.broker.handlers.leader_hints import Cluster as Leaders
 from odradek.broker.handlers.leader_hints import LeaderHints
+from odradek.broker.turns import FEW
 from odradek.protocol.api.fetch import FetchRequest, FetchResponse
 from odradek.protocol.errors import FencedLeaderEpoch, KafkaError, NotLeader, code_of
 
@@ -49,23 +51,34 @@ def handle(
     sessions: FetchSessions,
     limits: Limits,
     call: Call[FetchRequest],
-) -> FetchResponse | Awaitable[FetchResponse]:
+) -> FetchResponse | Awaitable[FetchResponse | Awaitable[FetchResponse]]:
     request = call.request
     if request.isolation_level not in (READ_UNCOMMITTED, READ_COMMITTED):
         raise KafkaError(f"there is no isolation level {request.isolation_level}")
+    reading = PartitionReading(replicas, cluster, _terms(call, limits.fetch_max_bytes))
+    if sum([len(topic.partitions) for topic in request.topics]) > FEW:
+        return _open_in_turns(cluster, sessions, reading, call)
     try:
         fetch = sessions.open(request, call.version)
     except KafkaError as failure:
         return FetchResponse(error_code=code_of(failure), responses=[])
-    terms = _terms(call, limits.fetch_max_bytes)
-    plan = FetchPlan(PartitionReading(replicas, cluster, terms), fetch.wanted)
+    plan = FetchPlan(reading, fetch.wanted)
+    answering = Answering(cluster, call, fetch, reading.terms)
+    if len(fetch.wanted) > FEW:
+        return answering.answer_in_turns(plan)
     plan.read()
-    answering = Answering(cluster, call, fetch, terms)
-    if request.max_wait_ms > 0 and not plan.is_enough():
-        return answering.answer_later(plan)
-    if down_conversion.is_old(call.version) and plan.has_records:
-        return answering.converted(plan)
-    return answering.response(plan)
+    return answering.answer(plan)
+
+
+async def _open_in_turns(
+    cluster: Cluster, sessions: FetchSessions, reading: PartitionReading, call: Call[FetchRequest]
+) -> FetchResponse | Awaitable[FetchResponse]:
+    try:
+        fetch = await sessions.open_in_turns(call.request, call.version)
+    except KafkaError as failure:
+        return FetchResponse(error_code=code_of(failure), responses=[])
+    answering = Answering(cluster, call, fetch, reading.terms)
+    return await answering.answer_in_turns(FetchPlan(reading, fetch.wanted))
 
 
 def _terms(call: Call[FetchRequest], max_bytes: int) -> Terms:
@@ -95,7 +108,20 @@ class Answering:
         self._fetch = fetch
         self._terms = terms
 
-    async def answer_later(self, plan: FetchPlan) -> FetchResponse:
+    async def answer_in_turns(self, plan: FetchPlan) -> FetchResponse | Awaitable[FetchResponse]:
+        """What wants much to be read."""
+        await plan.read_in_turns()
+        return self.answer(plan)
+
+    def answer(self, plan: FetchPlan) -> FetchResponse | Awaitable[FetchResponse]:
+        """From what was read, now or when there is more."""
+        if self._call.request.max_wait_ms > 0 and not plan.is_enough():
+            return Parked(partial(self._answer_later, plan))
+        if down_conversion.is_old(self._call.version) and plan.has_records:
+            return self.converted(plan)
+        return self.response(plan)
+
+    async def _answer_later(self, plan: FetchPlan) -> FetchResponse:
         await plan.wait_until_enough(self._call.request.max_wait_ms / 1000)
         if down_conversion.is_old(self._call.version):
             return await self.converted(plan)

@@ -2,14 +2,19 @@
 
 A request of an old controller, or for an earlier life of this broker, is refused whole; else each
 partition obeys or is refused alone.
+
+Many partitions take many turns on the loop.  A new controller may come up in between, and then the
+rest is refused.
 """
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Collection, Iterable, Iterator
 from typing import Protocol
 
 from odradek.broker.call import Call
+from odradek.broker.turns import FEW, Turn
 from odradek.protocol.api.leader_and_isr import (
     LeaderAndIsrPartitionError,
     LeaderAndIsrPartitionState,
@@ -20,10 +25,24 @@ from odradek.protocol.errors import KafkaError, code_of
 from odradek.protocol.types import ZERO_UUID, TopicPartition, Uuid
 
 _FIRST_VERSION_BY_TOPIC_ID = 5
+_State = tuple[str, Uuid, LeaderAndIsrPartitionState]
+
+
+class Ordered(Protocol):
+    """A request of the controller."""
+
+    @property
+    def controller_epoch(self) -> int: ...
+
+    @property
+    def broker_epoch(self) -> int: ...
 
 
 class Fence(Protocol):
-    """Which controller, and which life of this broker, requests must be of."""
+    """Which controller, and which life of this broker, requests must be of, and their order."""
+
+    @property
+    def order(self) -> asyncio.Lock: ...
 
     def check(self, *, controller_epoch: int, broker_epoch: int) -> None: ...
 
@@ -51,33 +70,40 @@ class Configs(Protocol):
 def handle(
     replicas: Replicas, fence: Fence, configs: Configs, call: Call[LeaderAndIsrRequest]
 ) -> LeaderAndIsrResponse | Awaitable[LeaderAndIsrResponse]:
-    request = call.request
+    check_fence(fence, call.request)
+    states = list(_states(call.request))
+    is_much = len(states) > FEW or bool(_new_topics(replicas, states))
+    if is_much or fence.order.locked():
+        return _obey_in_turns(replicas, fence, configs, call)
+    return _response(call, 0, [(*each, _outcome(replicas, *each)) for each in states])
+
+
+async def _obey_in_turns(
+    replicas: Replicas, fence: Fence, configs: Configs, call: Call[LeaderAndIsrRequest]
+) -> LeaderAndIsrResponse:
+    states, outcomes = list(_states(call.request)), []
+    async with fence.order:
+        await configs.read(_new_topics(replicas, states))
+        check_fence(fence, call.request)
+        turn = Turn()
+        for each in states:
+            outcomes.append((*each, _outcome(replicas, *each)))
+            if turn.is_over:
+                await turn.next()
+                check_fence(fence, call.request)
+    return _response(call, 0, outcomes)
+
+
+def check_fence(fence: Fence, request: Ordered) -> None:
     fence.check(controller_epoch=request.controller_epoch, broker_epoch=request.broker_epoch)
-    new = {
+
+
+def _new_topics(replicas: Replicas, states: Iterable[_State]) -> set[str]:
+    return {
         topic
-        for topic, _, state in _states(request)
+        for topic, _, state in states
         if not replicas.has_log(TopicPartition(topic, state.partition_index))
     }
-    return _obey_later(replicas, configs, new, call) if new else _obey(replicas, call)
-
-
-async def _obey_later(
-    replicas: Replicas, configs: Configs, new: Collection[str], call: Call[LeaderAndIsrRequest]
-) -> LeaderAndIsrResponse:
-    """The controller has one request under way at a time, so that nothing overtakes this."""
-    await configs.read(new)
-    return _obey(replicas, call)
-
-
-def _obey(replicas: Replicas, call: Call[LeaderAndIsrRequest]) -> LeaderAndIsrResponse:
-    outcomes = [
-        (
-            *(topic, topic_id, state),
-            _outcome(replicas, TopicPartition(topic, state.partition_index), topic_id, state),
-        )
-        for topic, topic_id, state in _states(call.request)
-    ]
-    return _response(call, 0, outcomes)
 
 
 def _response(
@@ -109,9 +135,7 @@ def refused(call: Call[LeaderAndIsrRequest], failure: KafkaError) -> LeaderAndIs
     return _response(call, code, ((*each, code) for each in _states(call.request)))
 
 
-def _states(
-    request: LeaderAndIsrRequest,
-) -> Iterator[tuple[str, Uuid, LeaderAndIsrPartitionState]]:
+def _states(request: LeaderAndIsrRequest) -> Iterator[_State]:
     for state in request.ungrouped_partition_states:
         yield state.topic_name, ZERO_UUID, state
     for topic in request.topic_states:
@@ -120,11 +144,9 @@ def _states(
 
 
 def _outcome(
-    replicas: Replicas,
-    partition: TopicPartition,
-    topic_id: Uuid,
-    state: LeaderAndIsrPartitionState,
+    replicas: Replicas, topic: str, topic_id: Uuid, state: LeaderAndIsrPartitionState
 ) -> int:
+    partition = TopicPartition(topic, state.partition_index)
     try:
         replicas.become(partition, None if topic_id == ZERO_UUID else topic_id, state)
     except KafkaError as failure:

@@ -11,7 +11,7 @@ read: OFFSET_NOT_AVAILABLE, which is LEADER_NOT_AVAILABLE before version 5.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable, Iterable
 from typing import Protocol
 
 from odradek.broker.call import Call
@@ -23,6 +23,7 @@ from odradek.broker.fetching.offset_lookup import (
     Sight,
 )
 from odradek.broker.replicas.partition import Partition
+from odradek.broker.turns import FEW, Turn
 from odradek.protocol.api.list_offsets import ListOffsetsRequest, ListOffsetsResponse
 from odradek.protocol.errors import (
     InvalidRequest,
@@ -58,19 +59,32 @@ class Replicas(Protocol):
 
 def handle(
     replicas: Replicas, now_ms: Callable[[], int], call: Call[ListOffsetsRequest]
-) -> ListOffsetsResponse:
+) -> ListOffsetsResponse | Awaitable[ListOffsetsResponse]:
     if call.request.isolation_level not in (READ_UNCOMMITTED, READ_COMMITTED):
         raise KafkaError(f"there is no isolation level {call.request.isolation_level}")
     listing = Listing(replicas, now_ms, call)
+    topics = call.request.topics
+    if sum(len(topic.partitions) for topic in topics) > FEW:
+        return _list_in_turns(listing, topics)
     return ListOffsetsResponse(
         topics=[
             Topic(
                 name=topic.name,
                 partitions=[listing.line(topic.name, asked) for asked in topic.partitions],
             )
-            for topic in call.request.topics
+            for topic in topics
         ]
     )
+
+
+async def _list_in_turns(
+    listing: Listing, topics: Iterable[ListOffsetsRequest.Topic]
+) -> ListOffsetsResponse:
+    turn, response = Turn(), ListOffsetsResponse(topics=[])
+    for topic in topics:
+        lines = await turn.listed(listing.line(topic.name, asked) for asked in topic.partitions)
+        response.topics.append(Topic(name=topic.name, partitions=lines))
+    return response
 
 
 class Listing:

@@ -10,6 +10,7 @@ The answer does not wait for the leaders of what it creates: clients ask again.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Collection, Iterable, Mapping
+from itertools import chain
 from typing import Protocol
 
 from odradek.broker.call import Call
@@ -17,6 +18,7 @@ from odradek.broker.metadata import authorized_operations
 from odradek.broker.metadata.internal_topics import INTERNAL_TOPICS
 from odradek.broker.metadata.picture import Picture
 from odradek.broker.metadata.topic_view import ShownTopic, View, shown
+from odradek.broker.turns import FEW, Turn
 from odradek.controller.topic_names import is_topic_name
 from odradek.protocol.api.metadata import MetadataRequest, MetadataResponse
 from odradek.protocol.errors import (
@@ -64,17 +66,21 @@ def handle(
         return response
     _check_topics(request.topics, call.version)
     names, unknown_ids = _asked_for(request.topics, picture)
-    known = [picture.topics[name] for name in names if name in picture.topics]
-    response.topics = [
-        *(_unknown_id(each) for each in unknown_ids),
-        *(shown(each, picture.brokers, view) for each in known),
-    ]
     missing = [name for name in names if name not in picture.topics]
-    if not missing:
-        return response
-    if request.allow_auto_topic_creation and creator.serves_clients:
-        return _answer_when_created(creator, missing, response, view)
-    response.topics += [_failed(name, _not_there(name), view) for name in missing]
+    topics = chain(
+        (_unknown_id(each) for each in unknown_ids),
+        (
+            shown(picture.topics[name], picture.brokers, view)
+            for name in names
+            if name in picture.topics
+        ),
+    )
+    if not (request.allow_auto_topic_creation and creator.serves_clients):
+        topics = chain(topics, (_failed(name, _not_there(name), view) for name in missing))
+        missing = []
+    if missing or len(request.topics) > FEW:
+        return _answer_in_turns(response, topics, creator, missing, view)
+    response.topics = list(topics)
     return response
 
 
@@ -94,11 +100,18 @@ def refused(call: Call[MetadataRequest], failure: KafkaError) -> MetadataRespons
     )
 
 
-async def _answer_when_created(
-    creator: Creator, names: Collection[str], response: MetadataResponse, view: View
+async def _answer_in_turns(
+    response: MetadataResponse,
+    topics: Iterable[ShownTopic],
+    creator: Creator,
+    created: Collection[str],
+    view: View,
 ) -> MetadataResponse:
-    told = await creator.create(names)
-    response.topics += [_failed(name, told[name], view) for name in names]
+    turn = Turn()
+    response.topics = await turn.listed(topics)
+    if created:
+        told = await creator.create(created)
+        response.topics += await turn.listed(_failed(name, told[name], view) for name in created)
     return response
 
 

@@ -6,10 +6,12 @@ leader's.  An epoch that is not known is answered without an error, by end offse
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Iterable
 from typing import Protocol
 
 from odradek.broker.call import Call
 from odradek.broker.replicas.partition import Partition
+from odradek.broker.turns import FEW, Turn
 from odradek.protocol.api.offset_for_leader_epoch import (
     OffsetForLeaderEpochRequest,
     OffsetForLeaderEpochResponse,
@@ -29,16 +31,29 @@ class Replicas(Protocol):
 
 def handle(
     replicas: Replicas, call: Call[OffsetForLeaderEpochRequest]
-) -> OffsetForLeaderEpochResponse:
+) -> OffsetForLeaderEpochResponse | Awaitable[OffsetForLeaderEpochResponse]:
+    topics = call.request.topics
+    if sum(len(topic.partitions) for topic in topics) > FEW:
+        return _answer_in_turns(replicas, topics)
     return OffsetForLeaderEpochResponse(
         topics=[
             Topic(
                 topic=topic.topic,
                 partitions=[_line(replicas, topic.topic, asked) for asked in topic.partitions],
             )
-            for topic in call.request.topics
+            for topic in topics
         ]
     )
+
+
+async def _answer_in_turns(
+    replicas: Replicas, topics: Iterable[OffsetForLeaderEpochRequest.Topic]
+) -> OffsetForLeaderEpochResponse:
+    turn, response = Turn(), OffsetForLeaderEpochResponse(topics=[])
+    for topic in topics:
+        lines = await turn.listed(_line(replicas, topic.topic, asked) for asked in topic.partitions)
+        response.topics.append(Topic(topic=topic.topic, partitions=lines))
+    return response
 
 
 def _line(replicas: Replicas, topic: str, asked: Asked) -> Line:

@@ -3,22 +3,25 @@
 Each partition succeeds or fails alone; the response has a line for each.  With acks=0 there is no
 response; if a partition failed, the connection is closed, so that the client asks for metadata.
 
-Invariant: nothing is awaited before every batch is in its log, so the requests of one connection
-reach the logs in the order in which they were sent.
+Invariant: nothing but a turn on the loop is awaited before every batch is in its log.  A connection
+is busy meanwhile, so its requests reach the logs in the order in which they were sent.
 """
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+import asyncio
+from collections.abc import Awaitable, Callable, Iterator
+from functools import partial
 from struct import Struct
 from typing import NamedTuple, Protocol
 
-from odradek.broker.call import Call, Disconnect
+from odradek.broker.call import Call, Disconnect, Parked
 from odradek.broker.handlers.leader_hints import Cluster as Leaders
 from odradek.broker.handlers.leader_hints import LeaderHints
 from odradek.broker.handlers.refusals import words
 from odradek.broker.metadata.internal_topics import INTERNAL_TOPICS
 from odradek.broker.replicas.partition import ALL_IN_SYNC, Partition
+from odradek.broker.turns import FEW, Turn
 from odradek.protocol.api.produce import ProduceRequest, ProduceResponse
 from odradek.protocol.errors import (
     CorruptMessage,
@@ -45,6 +48,8 @@ NO_ANSWER, LEADER_ONLY = 0, 1
 ACKS = frozenset({NO_ANSWER, LEADER_ONLY, ALL_IN_SYNC})
 #: The one client that may write to internal topics: what Kafka's own tools call themselves.
 ADMIN_CLIENT_ID = "__admin_client"
+#: Of a client that may have sent thousands.
+FAILURES_TOLD_MAX = 10
 #: Offsets and times that a line has only if all went well.
 NOT_TOLD = -1
 _FIRST_VERSION_OF_HINTS = 10
@@ -66,6 +71,7 @@ _WITHOUT_START = (
 
 Topic = ProduceRequest.Topic
 Line = ProduceResponse.Topic.Partition
+Answer = ProduceResponse | Parked[ProduceResponse] | None
 
 
 class Replicas(Protocol):
@@ -87,29 +93,50 @@ def handle(
     cluster: Cluster,
     now_ms: Callable[[], int],
     call: Call[ProduceRequest],
-) -> ProduceResponse | Awaitable[ProduceResponse] | None:
+) -> ProduceResponse | Awaitable[Answer] | None:
     request = call.request
-    _check_first_batches(request)
+    count = _check_first_batches(request)
     appending = Appending(replicas, cluster, call, now_ms())
+    if count > FEW:
+        return _append_in_turns(appending, request)
     response = ProduceResponse(
         responses=[appending.answer(topic) for topic in request.topic_data if topic.partition_data]
     )
+    return _answer(appending, request, response)
+
+
+async def _append_in_turns(appending: Appending, request: ProduceRequest) -> Answer:
+    turn, response = Turn(), ProduceResponse(responses=[])
+    for topic in request.topic_data:
+        if topic.partition_data:
+            lines = await turn.listed(appending.appended(topic))
+            response.responses.append(_answered(topic, lines))
+    return _answer(appending, request, response)
+
+
+def _answer(appending: Appending, request: ProduceRequest, response: ProduceResponse) -> Answer:
+    """Once all is appended that can be."""
     if request.acks == NO_ANSWER:
         if appending.failures:
-            failures = "; ".join(appending.failures)
+            failures = "; ".join(appending.failures[:FAILURES_TOLD_MAX])
             raise Disconnect(f"acks=0, and not all was appended: {failures}")
         return None
     if appending.waiting:
-        return _answer_later(appending, request, response)
+        return Parked(partial(_answer_later, appending, request, response), ends_alone=True)
     if appending.hints is not None:
         response.node_endpoints = appending.hints.endpoints(ProduceResponse.NodeEndpoint)
     return response
 
 
-def _check_first_batches(request: ProduceRequest) -> None:
-    """One that is no batch, or of a transaction that nobody named, spoils the whole request."""
+def _check_first_batches(request: ProduceRequest) -> int:
+    """One that is no batch, or of a transaction that nobody named, spoils the whole request.
+
+    For how many partitions it has records.
+    """
+    count = 0
     is_named = request.transactional_id is not None
     for topic in request.topic_data:
+        count += len(topic.partition_data)
         for entry in topic.partition_data:
             records = entry.records
             if not isinstance(records, memoryview) or len(records) < _LONG_ENOUGH:
@@ -121,6 +148,7 @@ def _check_first_batches(request: ProduceRequest) -> None:
                 continue
             if LOG_OVERHEAD_BYTES + size <= len(records):
                 raise TransactionalIdAuthorizationFailed()
+    return count
 
 
 class Waiting(NamedTuple):
@@ -163,11 +191,11 @@ class Appending:
 
     def answer(self, topic: Topic) -> ProduceResponse.Topic:
         """Append the records of a topic; its lines, of which some may have to wait."""
-        return ProduceResponse.Topic(
-            name=topic.name,
-            topic_id=topic.topic_id,
-            partition_responses=[self._append(topic, entry) for entry in topic.partition_data],
-        )
+        return _answered(topic, [self._append(topic, entry) for entry in topic.partition_data])
+
+    def appended(self, topic: Topic) -> Iterator[Line]:
+        """The same lines, one by one."""
+        return (self._append(topic, entry) for entry in topic.partition_data)
 
     def _append(self, topic: Topic, entry: Topic.Partition) -> Line:
         index, checked = entry.index, None
@@ -234,14 +262,22 @@ class Appending:
         return records
 
 
+def _answered(topic: Topic, lines: list[Line]) -> ProduceResponse.Topic:
+    return ProduceResponse.Topic(
+        name=topic.name, topic_id=topic.topic_id, partition_responses=lines
+    )
+
+
 async def _answer_later(
     appending: Appending, request: ProduceRequest, response: ProduceResponse
 ) -> ProduceResponse:
     """Each in turn: what the first waited for, the others had time for as well."""
-    timeout_s = request.timeout_ms / 1000
+    loop = asyncio.get_running_loop()
+    deadline = loop.time() + request.timeout_ms / 1000
     for line, topic, partition, written in appending.waiting:
+        left_s = max(0.0, deadline - loop.time())
         try:
-            await partition.wait_until_acknowledged(written, acks=request.acks, timeout_s=timeout_s)
+            await partition.wait_until_acknowledged(written, acks=request.acks, timeout_s=left_s)
         except KafkaError as failure:
             appending.failed(line, topic, partition, failure)
     if appending.hints is not None:

@@ -11,8 +11,9 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from odradek.broker.call import Call
-from odradek.broker.handlers.leader_and_isr import Fence
+from odradek.broker.handlers.leader_and_isr import Fence, check_fence
 from odradek.broker.replicas.partition import NO_LEADER_EPOCH
+from odradek.broker.turns import FEW, Turn
 from odradek.protocol.api.stop_replica import StopReplicaRequest, StopReplicaResponse
 from odradek.protocol.errors import KafkaError, code_of
 from odradek.protocol.types import TopicPartition
@@ -42,15 +43,33 @@ class Stop:
 def handle(
     replicas: Replicas, fence: Fence, call: Call[StopReplicaRequest]
 ) -> StopReplicaResponse | Awaitable[StopReplicaResponse]:
-    request = call.request
-    fence.check(controller_epoch=request.controller_epoch, broker_epoch=request.broker_epoch)
-    codes: dict[TopicPartition, int] = {}
-    deleted: list[TopicPartition] = []
-    for stop in _stops(request):
-        codes[stop.partition] = _outcome(replicas, stop)
-        if stop.is_deleted and codes[stop.partition] == 0:
-            deleted.append(stop.partition)
+    check_fence(fence, call.request)
+    stops = list(_stops(call.request))
+    if len(stops) > FEW or fence.order.locked():
+        return _stop_in_turns(replicas, fence, call.request, stops)
+    codes = {stop.partition: _outcome(replicas, stop) for stop in stops}
+    deleted = _deleted(stops, codes)
     return _answer_when_gone(replicas, deleted, codes) if deleted else _response(codes)
+
+
+async def _stop_in_turns(
+    replicas: Replicas, fence: Fence, request: StopReplicaRequest, stops: Iterable[Stop]
+) -> StopReplicaResponse:
+    codes: dict[TopicPartition, int] = {}
+    # Not while logs are deleted, for which a disk may take its time.
+    async with fence.order:
+        check_fence(fence, request)
+        turn = Turn()
+        for stop in stops:
+            codes[stop.partition] = _outcome(replicas, stop)
+            if turn.is_over:
+                await turn.next()
+                check_fence(fence, request)
+    return await _answer_when_gone(replicas, _deleted(stops, codes), codes)
+
+
+def _deleted(stops: Iterable[Stop], codes: Mapping[TopicPartition, int]) -> list[TopicPartition]:
+    return [each.partition for each in stops if each.is_deleted and codes[each.partition] == 0]
 
 
 async def _answer_when_gone(

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from odradek.broker.call import Call
-from odradek.broker.handlers.leader_and_isr import Fence
+from odradek.broker.handlers.leader_and_isr import Fence, check_fence
 from odradek.protocol.api.update_metadata import UpdateMetadataRequest, UpdateMetadataResponse
 from odradek.protocol.error_codes import ErrorCode
 from odradek.protocol.types import TopicPartition
@@ -29,7 +29,7 @@ def handle(
 ) -> UpdateMetadataResponse:
     """``partitions_deleted`` is told what is gone, if anything is."""
     request = call.request
-    fence.check(controller_epoch=request.controller_epoch, broker_epoch=request.broker_epoch)
+    check_fence(fence, request)
     deleted = cluster.update(request)
     if deleted:
         partitions_deleted(deleted)

@@ -12,7 +12,8 @@ surroundings.py        what the connections of a processor share
 receive_buffers.py     where frames are received
 outbox.py              what has not gone out yet
 transport.py           the stream of bytes below; where TLS will go
-request_memory.py      how many bytes of requests are in memory
+request_in_hand.py     what of one request is counted, and for how long
+request_memory.py      how many requests are in progress, and bytes of them in memory
 request_channel.py     requests and answers between threads
 pending_answers.py     handlers that must wait
 failure_log.py         a line for whoever breaks the protocol, but not too many

@@ -85,6 +85,8 @@ class BrokerClient:
     async def _connected(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
         if self._is_closed:
             raise ConnectionAbortedError(f"the client of {self} has been closed")
+        if self._connection is not None and _is_lost(*self._connection):
+            self._disconnect()
         if self._connection is None:
             self._connection = await asyncio.open_connection(self._host, self._port)
         return self._connection
@@ -98,3 +100,8 @@ class BrokerClient:
 
     def __str__(self) -> str:
         return f"{self._host}:{self._port}"
+
+
+def _is_lost(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bool:
+    """The broker has closed it since the last answer, most likely because it was idle."""
+    return reader.at_eof() or reader.exception() is not None or writer.is_closing()

@@ -7,7 +7,7 @@ is read.  What had been received already is answered next, without asking the ke
 Being busy costs nothing: the loop goes on watching, and only if it reports something is it told to
 stop, after a look whether the peer is gone.  A peer that only ended its side gets its answers.
 
-Invariant: a frame lies where it was received, untouched, until its answer is out.
+Invariant: a frame lies where it was received, untouched, until its answer is out or parked.
 Invariant: what is unsent is no more than GATHERED_BYTES and one answer.
 Owner: the loop of the connection's processor.
 """
@@ -18,9 +18,10 @@ import logging
 from collections.abc import Callable
 from typing import Any
 
-from odradek.broker.call import Disconnect, Peer
+from odradek.broker.call import Disconnect, Parked, Peer
 from odradek.broker.network.outbox import Outbox
 from odradek.broker.network.pending_answers import FAILED, Outcome
+from odradek.broker.network.request_in_hand import RequestInHand
 from odradek.broker.network.surroundings import HandOver, Surroundings
 from odradek.broker.network.transport import PeerGone, Transport
 from odradek.protocol.errors import DecodeError
@@ -41,10 +42,9 @@ class Connection:
         "_around",
         "_ask",
         "_carried",
-        "_counted_bytes",
         "_filled",
         "_held",
-        "_is_awaiting",
+        "_in_hand",
         "_is_blocked",
         "_is_draining",
         "_is_reading",
@@ -55,6 +55,7 @@ class Connection:
         "_pending",
         "_transport",
         "_waits",
+        "is_awaiting",
         "is_closed",
         "peer",
         "used_at",
@@ -78,10 +79,10 @@ class Connection:
         self._held: memoryview | None = None
         #: What was received beyond that frame.
         self._pending: memoryview | None = None
-        self._counted_bytes = 0
+        self._in_hand = RequestInHand(around.memory)
         #: Whether a handler was waited for before, and so may be again.
         self._waits = False
-        self._is_awaiting = False
+        self.is_awaiting = False
         #: Whether there is no room for what comes next.
         self._is_blocked = False
         self._is_draining = False
@@ -94,17 +95,13 @@ class Connection:
 
     @property
     def is_busy(self) -> bool:
-        return self._is_awaiting or self._outbox.is_stuck or self._is_blocked
-
-    def is_idle_since(self, time: float) -> bool:
-        """A peer that does not take its answer is idle; one that waits for it is not."""
-        return self.used_at <= time and not self._is_awaiting
+        return self.is_awaiting or self._outbox.is_stuck or self._is_blocked
 
     def begin(self) -> None:
         self._run(self._read_on)
 
     def deliver(self, outcome: Outcome) -> None:
-        """The answer that was waited for."""
+        """The answer that was waited for, or that it has been parked."""
         self._run(self._answered, outcome)
 
     def resume(self) -> None:
@@ -116,20 +113,19 @@ class Connection:
     def drain(self) -> None:
         """Close as soon as nothing is owed any more; read nothing until then."""
         self._is_draining = True
-        if self._is_awaiting or self._outbox.is_stuck:
-            self._stop_reading()
-        else:
-            self.close()
+        self._stop_reading()
+        self._close_if_drained()
 
     def close(self) -> None:
         if self.is_closed:
             return
-        self.is_closed = True
+        self.is_closed = self.peer.is_gone = True
         self._stop_reading()
         self._stop_writing()
         self._transport.close()
         self._outbox = Outbox(self._transport)
-        self._uncount()
+        if not self._in_hand.needs_frame:
+            self._in_hand.uncount()
         # Not given back for others: a handler may be at work in them.
         self._own = self._held = self._pending = None
         self._around.ended(self)
@@ -211,9 +207,11 @@ class Connection:
         if self.is_busy:
             self._hold(view)
             self._pending = view[position:end] if position < end else None
+            if self.is_awaiting and not self._in_hand.needs_frame:
+                self._release_frame()
             return
-        if self._counted_bytes:
-            self._uncount()
+        if self._in_hand.counted_bytes:
+            self._in_hand.uncount()
         if position < end:
             self._put_aside(view[position:end])
         if self._held is not None:
@@ -249,10 +247,9 @@ class Connection:
         return after if after <= end else 0
 
     def _await(self, answer: Any, size: int) -> None:
-        self._is_awaiting = True
-        self._waits = True
-        if not self._counted_bytes:
-            self._count(size)
+        self.is_awaiting = True
+        self._in_hand.begin(answer, size)
+        self._waits = self._in_hand.needs_frame
         if answer is not HandOver.TAKEN:
             self._around.wait(answer, self.peer, self.deliver)
 
@@ -269,7 +266,7 @@ class Connection:
         self._own = self._around.buffers.take(self._own_end)
         self._own[: len(rest)] = rest
         self._filled = len(rest)
-        self._count(self._own_end)
+        self._in_hand.count(self._own_end)
 
     # Answers out.
 
@@ -288,8 +285,14 @@ class Connection:
             self._continue()
 
     def _answered(self, outcome: Outcome) -> None:
-        self._is_awaiting = False
+        if isinstance(outcome, Parked):
+            self._parked(outcome)
+            return
+        self.is_awaiting = False
+        self._in_hand.end()
         if self.is_closed:
+            self._in_hand.uncount()
+            self._around.settled(self)
             return
         if outcome is FAILED:
             self.close()
@@ -302,14 +305,21 @@ class Connection:
             self._flush()
         self._continue()
 
+    def _parked(self, parked: Parked[Any]) -> None:
+        self._in_hand.park(parked)
+        if not parked.needs_frame:
+            self._release_frame()
+        if self._is_draining:
+            self._close_if_drained()
+
     def _continue(self) -> None:
         """After an answer: with what is here already, and then with what comes."""
-        if not self.is_busy and self._is_draining:
-            self.close()
+        if self._is_draining:
+            self._close_if_drained()
         elif not self.is_busy:
             pending, self._pending = self._pending, None
             if pending is None:
-                self._uncount()
+                self._in_hand.uncount()
                 self._give_back()
             else:
                 self._consume(pending, len(pending))
@@ -360,13 +370,16 @@ class Connection:
         self._is_blocked = True
         self._around.memory.wait(self.resume)
 
-    def _count(self, size: int) -> None:
-        self._counted_bytes = size
-        self._around.memory.take(size)
+    def _close_if_drained(self) -> None:
+        if not self._outbox.is_stuck and not self._in_hand.will_be_answered:
+            self.close()
 
-    def _uncount(self) -> None:
-        size, self._counted_bytes = self._counted_bytes, 0
-        self._around.memory.give_back(size)
+    def _release_frame(self) -> None:
+        """What came after it must not lie in what another will be given."""
+        if self._pending is not None and self._held is not None:
+            self._pending = memoryview(bytearray(self._pending))
+        self._in_hand.uncount()
+        self._give_back()
 
     def _hold(self, view: memoryview) -> None:
         if view is self._around.buffers.shared:

@@ -12,7 +12,7 @@ from __future__ import annotations
 import logging
 import socket
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from ipaddress import ip_address
 
 from odradek.broker.settings.network import NetworkSettings
@@ -37,16 +37,16 @@ class ConnectionLimits:
         self._spent_until = 0.0
         self._privileged = _privileged(settings)
         self.apply(settings)
+        self.apply_overrides(by_address(settings.connections_per_host))
 
     def apply(self, settings: NetworkSettings) -> None:
-        """Change the limits; those who have come stay."""
+        """Change the limits, but for those of single addresses; those who have come stay."""
         self._settings = settings
         self._interval_s = BURST_S / max(settings.max_connection_creation_rate, 1)
-        self._max_by_host = {
-            address: most
-            for host, most in settings.connections_per_host.items()
-            for address in _addresses(host)
-        }
+
+    def apply_overrides(self, most_by_address: Mapping[str, int]) -> None:
+        """As ``by_address`` finds them."""
+        self._max_by_host = most_by_address
 
     @property
     def total(self) -> int:
@@ -86,6 +86,11 @@ class ConnectionLimits:
         self._by_host[host] -= 1
         if not self._by_host[host]:
             del self._by_host[host]
+
+
+def by_address(overrides: Mapping[str, int]) -> dict[str, int]:
+    """Of each host the addresses; may have to ask a server for them, and wait."""
+    return {address: most for host, most in overrides.items() for address in _addresses(host)}
 
 
 def plain_host(host: str) -> str:

@@ -1,7 +1,7 @@
 """A line for each connection that broke the protocol, but never more than a few in a second.
 
-A flood of garbage must not fill the disk with its description; what was left out is counted in the
-next line.
+A flood of garbage must not fill the disk with its description; what was left out is counted, and
+told a second later.
 
 Owner: the loop of one processor.
 """
@@ -17,10 +17,15 @@ LINES_PER_SECOND = 10
 
 
 class FailureLog:
-    """``now`` is a clock in seconds that never jumps."""
+    """``now`` is a clock in seconds that never jumps, ``call_later`` calls after so many."""
 
-    def __init__(self, now: Callable[[], float]) -> None:
+    def __init__(
+        self,
+        now: Callable[[], float],
+        call_later: Callable[[float, Callable[[], None]], object],
+    ) -> None:
         self._now = now
+        self._call_later = call_later
         self._second = 0
         self._lines = 0
         self._left_out = 0
@@ -31,10 +36,13 @@ class FailureLog:
         if second != self._second:
             self._second, self._lines = second, 0
         self._lines += 1
-        if self._lines > LINES_PER_SECOND:
-            self._left_out += 1
+        if self._lines <= LINES_PER_SECOND:
+            log.warning(message, *arguments)
             return
-        log.warning(message, *arguments)
-        if self._left_out:
-            log.warning("%d more like this were not written", self._left_out)
-            self._left_out = 0
+        if not self._left_out:
+            self._call_later(1.0, self._tell)
+        self._left_out += 1
+
+    def _tell(self) -> None:
+        log.warning("%d more like these were not written", self._left_out)
+        self._left_out = 0

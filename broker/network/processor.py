@@ -1,6 +1,8 @@
 """Owns connections for as long as they last: begins, closes and drains them, and ends idle ones.
 
-Idleness needs no timer per connection: one sweep looks at all of them, every second.  It also asks
+Idleness needs no timer per connection: one sweep looks at all of them, every second.  As in Kafka,
+who waits for an answer is idle too: a peer that has left, but for an end of its input that may mean
+less, would otherwise be kept for as long as it had asked us to wait.  The sweep also asks
 the kernel which of them are dead: uvloop (0.23) calls a reader once when a connection is reset, and
 never again, though it may first have to read what came before.
 
@@ -37,6 +39,7 @@ class Limits:
 
     frame_bytes_max: int
     request_bytes_max: int
+    requests_max: int
     idle_s_max: float
 
 
@@ -59,6 +62,8 @@ class Processor:
         self._now = now or loop.time
         self._ended = ended
         self._connections: dict[str, Connection] = {}
+        #: Closed, but a handler is still at work for them.
+        self._unsettled: dict[str, Connection] = {}
         self._sweep: asyncio.TimerHandle | None = None
         self._is_draining = False
         self._drained: asyncio.Event | None = None
@@ -68,10 +73,13 @@ class Processor:
             ask=ask,
             wait=wait,
             ended=self._forget,
+            settled=self._settled,
             frame_bytes_max=limits.frame_bytes_max,
             buffers=ReceiveBuffers(),
-            memory=RequestMemory(limits.request_bytes_max, loop.call_soon),
-            failures=FailureLog(self._now),
+            memory=RequestMemory(
+                limits.request_bytes_max, loop.call_soon, requests_max=limits.requests_max
+            ),
+            failures=FailureLog(self._now, loop.call_later),
         )
 
     def __len__(self) -> int:
@@ -89,7 +97,7 @@ class Processor:
 
     def deliver(self, connection_id: str, outcome: Outcome) -> None:
         """An answer from another thread; dropped if the peer has gone."""
-        connection = self._connections.get(connection_id)
+        connection = self._connections.get(connection_id) or self._unsettled.get(connection_id)
         if connection is not None:
             connection.deliver(outcome)
 
@@ -115,7 +123,7 @@ class Processor:
             return
         before = self._now() - self._limits.idle_s_max
         for connection in list(self._connections.values()):
-            if connection.is_idle_since(before):
+            if connection.used_at <= before:
                 log.debug("%s was idle for too long", connection.peer.connection_id)
                 connection.close()
 
@@ -149,9 +157,14 @@ class Processor:
 
     def _forget(self, connection: Connection) -> None:
         del self._connections[connection.peer.connection_id]
+        if connection.is_awaiting:
+            self._unsettled[connection.peer.connection_id] = connection
         if not self._connections and self._drained is not None:
             self._drained.set()
         self._ended(connection.peer)
+
+    def _settled(self, connection: Connection) -> None:
+        del self._unsettled[connection.peer.connection_id]
 
     def _sweep_later(self) -> None:
         if self._sweep is None:

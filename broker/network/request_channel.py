@@ -21,9 +21,10 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Protocol
 
-from odradek.broker.call import Answerer, Peer
+from odradek.broker.call import Answerer, Parked, Peer
 from odradek.broker.network.pending_answers import Outcome, PendingAnswers, outcome_of
 from odradek.broker.network.surroundings import HandOver
+from odradek.broker.request_log import stamp
 
 TAKEN_PER_TURN = 32
 
@@ -72,6 +73,7 @@ class RequestChannel:
     def hand_over(self, home: Home, frame: memoryview, peer: Peer) -> HandOver:
         """Called by the thread of ``home``, which hears of the answer by ``deliver_soon``."""
         if len(self._queue) < self._requests_max:
+            stamp(peer)
             self._queue.append(_Request(frame, peer, home))
             self.wake()
             return HandOver.TAKEN
@@ -107,6 +109,8 @@ class RequestChannel:
         outcome = outcome_of(self._answerer, request.frame, request.peer)
         deliver = partial(request.home.deliver_soon, request.peer.connection_id)
         if isinstance(outcome, Awaitable):
+            if isinstance(outcome, Parked):
+                deliver(outcome)
             self._pending.wait(outcome, request.peer, deliver)
         else:
             deliver(outcome)

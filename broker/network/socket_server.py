@@ -12,14 +12,14 @@ from __future__ import annotations
 import asyncio
 import logging
 import socket
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from itertools import count
 from typing import Protocol
 
 from odradek.broker.call import Answerer, Peer
 from odradek.broker.network.acceptor import Acceptor, Reception
 from odradek.broker.network.connection import Connection
-from odradek.broker.network.connection_limits import ConnectionLimits
+from odradek.broker.network.connection_limits import ConnectionLimits, by_address
 from odradek.broker.network.endpoint import Endpoint
 from odradek.broker.network.failure_log import FailureLog
 from odradek.broker.network.listener import Listener, open_listener, resolved
@@ -67,11 +67,12 @@ class SocketServer:
         self._answerer = answerer
         self._new_loop = new_loop
         self._loop = asyncio.get_running_loop()
+        self._start = start
         self._pending = PendingAnswers(start)
         self._limits = ConnectionLimits(settings, now=self._loop.time)
         self._reception = Reception(
             limits=self._limits,
-            failures=FailureLog(self._loop.time),
+            failures=FailureLog(self._loop.time, self._loop.call_later),
             send_buffer_bytes=settings.socket_send_buffer_bytes,
             next_index=count().__next__,
             make_room=self._make_room,
@@ -120,9 +121,11 @@ class SocketServer:
 
     def apply(self, settings: NetworkSettings) -> None:
         """What may change at run time: how many connections, from where, how fast."""
-        self._settings = settings
+        before, self._settings = self._settings, settings
         self._limits.apply(settings)
         self._resume_acceptors()
+        if settings.connections_per_host != before.connections_per_host:
+            self._start(self._look_up(settings.connections_per_host), "addresses of hosts")
 
     async def stop(self, *, timeout_s: float) -> None:
         """Read nothing more, and let answers in progress go out, but not for longer than this."""
@@ -149,6 +152,12 @@ class SocketServer:
         self._acceptors.clear()
         self._listeners.clear()
 
+    async def _look_up(self, overrides: Mapping[str, int]) -> None:
+        """On a thread: a server of names may be slow."""
+        found = await self._loop.run_in_executor(None, by_address, overrides)
+        if overrides == self._settings.connections_per_host:
+            self._limits.apply_overrides(found)
+
     def _accept_at(self, listener: Listener) -> None:
         name = listener.endpoint.listener
         is_control_plane = name == self._settings.control_plane_listener
@@ -164,14 +173,15 @@ class SocketServer:
         self._acceptors[name].begin()
 
     def _processors_of(self, name: str, *, is_control_plane: bool) -> list[AnyProcessor]:
+        limits = self._processor_limits(is_control_plane=is_control_plane)
         threads = self._settings.num_network_threads
         if threads == 1:
-            return [self._processor()]
+            return [self._processor(limits)]
         return [
             ProcessorThread(
                 self._control_plane if is_control_plane else self._data_plane,
                 ended=self._connection_ended,
-                limits=self._processor_limits(),
+                limits=limits,
                 loop=self._new_loop(),
                 name=f"network-{name}-{number}",
             )
@@ -183,26 +193,29 @@ class SocketServer:
             self._answerer, pending=self._pending, loop=self._loop, requests_max=requests_max
         )
 
-    def _processor(self) -> Processor:
+    def _processor(self, limits: Limits) -> Processor:
         return Processor(
             ask=self._answerer,
             wait=self._pending.wait,
             ended=self._connection_ended,
-            limits=self._processor_limits(),
+            limits=limits,
             loop=self._loop,
         )
 
-    def _processor_limits(self) -> Limits:
+    def _processor_limits(self, *, is_control_plane: bool) -> Limits:
         settings = self._settings
         request_bytes = settings.queued_max_request_bytes
         sharing = settings.num_network_threads * len(settings.endpoints)
+        requests_max = settings.queued_max_requests // settings.num_network_threads
         return Limits(
             frame_bytes_max=settings.socket_request_max_bytes,
             request_bytes_max=max(request_bytes // sharing, 1) if request_bytes > 0 else -1,
+            requests_max=CONTROL_PLANE_REQUESTS_MAX if is_control_plane else max(requests_max, 1),
             idle_s_max=settings.connections_max_idle_ms / 1000,
         )
 
     def _connection_ended(self, peer: Peer) -> None:
+        self._pending.drop(peer.connection_id)
         self._limits.release(peer.client_host)
         self._resume_acceptors()
 

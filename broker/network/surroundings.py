@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import TYPE_CHECKING
 
-from odradek.broker.call import Answer, Parts, Peer
+from odradek.broker.call import Answer, Peer
 from odradek.broker.network.failure_log import FailureLog
 from odradek.broker.network.pending_answers import Outcome
 from odradek.broker.network.receive_buffers import ReceiveBuffers
@@ -29,7 +29,7 @@ class HandOver(Enum):
 
 
 Ask = Callable[[memoryview, Peer], Answer | HandOver]
-Wait = Callable[[Awaitable[Parts | None], Peer, Callable[[Outcome], None]], None]
+Wait = Callable[[Awaitable[Answer], Peer, Callable[[Outcome], None]], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +43,8 @@ class Surroundings:
     wait: Wait
     #: Told once of every connection, when it has closed.
     ended: Callable[[Connection], None]
+    #: Told of one that had closed before its last request was done: now it is.
+    settled: Callable[[Connection], None]
     frame_bytes_max: int
     buffers: ReceiveBuffers
     memory: RequestMemory

@@ -4,11 +4,15 @@ LeaderAndIsr, StopReplica and UpdateMetadata name the epoch of the controller th
 that of the broker that they are for.  What comes from an earlier controller, or was meant for this
 broker before it restarted, arrives late and is refused.
 
+What takes several turns on the loop keeps ``order``, so that nothing overtakes it: the controller
+has one request under way at a time, but may send another once it has lost its connection.
+
 Owner: the event loop.
 """
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import Callable
 
@@ -27,6 +31,7 @@ class ControllerFence:
     def __init__(self, broker_epoch: Callable[[], int]) -> None:
         self._broker_epoch = broker_epoch
         self.controller_epoch = FIRST_CONTROLLER_EPOCH
+        self.order = asyncio.Lock()
 
     def check(self, *, controller_epoch: int, broker_epoch: int) -> None:
         """From now on, earlier controllers are refused.

@@ -177,12 +177,14 @@ class Partition:
         self, written: Written, *, acks: int, timeout_s: float
     ) -> None:
         """Until it is synced, if it must be, and replicated, if the producer wants that."""
-        after = written.last_offset + 1
+        loop = asyncio.get_running_loop()
+        after, deadline = written.last_offset + 1, loop.time() + timeout_s
         if self.hosted.has_flush_due_by_count:
             self._check_in_time(await self.synced.wait_for(after, timeout_s=timeout_s))
         if acks == ALL_IN_SYNC:
             role = self.leading()
-            self._check_in_time(await self.high_watermark.wait_for(after, timeout_s=timeout_s))
+            left_s = max(0.0, deadline - loop.time())
+            self._check_in_time(await self.high_watermark.wait_for(after, timeout_s=left_s))
             self._check_in_sync(role, NotEnoughReplicasAfterAppend)
 
     def _check_in_time(self, is_reached: bool) -> None:

@@ -19,6 +19,7 @@ from typing import Protocol
 
 from odradek.broker.replicas.leader import LeaderRole
 from odradek.broker.replicas.partition import Partition
+from odradek.broker.turns import Turn
 from odradek.protocol.api.leader_and_isr import LeaderAndIsrPartitionState
 from odradek.protocol.errors import (
     FencedLeaderEpoch,
@@ -126,7 +127,10 @@ class ReplicaManager:
         if self.broker_id not in state.replicas:
             raise UnknownTopicOrPartition(f"{partition} has no replica on broker {self.broker_id}")
         hosted = self._hosted(partition, topic_id, is_new=state.is_new)
-        if known is None or known.hosted is not hosted:
+        if known is not None and known.hosted is not hosted:
+            known.end(NotLeader(f"the log of {partition} is another now"))
+            known = None
+        if known is None:
             known = Partition(hosted, on_flush_due=self._flush_due)
             self._partitions[partition] = known
         if state.leader == self.broker_id:
@@ -204,7 +208,10 @@ class ReplicaManager:
         They are out of the way when this returns; their files go later.
         """
         failures: dict[TopicPartition, KafkaError] = {}
+        turn = Turn()
         for partition in partitions:
+            if turn.is_over:
+                await turn.next()
             await self._care.hold_off(partition)
             try:
                 self.logs.delete(partition)

@@ -1,8 +1,11 @@
 """The settings of the network: where the broker listens, and how much it takes from there.
 
-Names, ranges and defaults are Kafka's, with three differences.  ``num.network.threads`` is 1, which
-needs no thread at all; it and the listeners keep their values while the broker runs.  Only
-PLAINTEXT can be spoken yet.
+Names, ranges and defaults are Kafka's, with these differences:
+
+    num.network.threads   is 1, which needs no thread at all
+    num.io.threads        counts for each log directory, and for one pool beside them (disk.py)
+    both, and listeners   keep their values while the broker runs
+    PLAINTEXT             is all that can be spoken yet
 """
 
 from __future__ import annotations
@@ -91,15 +94,17 @@ class NetworkSettings(Settings):
         default=8,
         at_least=1,
         importance=Importance.HIGH,
-        doc="Threads for calls that wait for a disk.",
+        doc="Threads for calls that wait for a disk: so many for each log directory, so that one "
+        "that hangs holds up no other, and as many again for all else.  They are started as they "
+        "are needed.",
     )
     queued_max_requests: int = integer(
         "queued.max.requests",
         default=500,
         at_least=1,
         importance=Importance.HIGH,
-        doc="How many requests may wait to be taken up before no more are read.  One processor "
-        "takes up each as it comes.",
+        doc="How many requests may be in progress, for each listener, before no more are read.  "
+        "Those that only wait (for records, replicas, leaders) are not counted.",
     )
     queued_max_request_bytes: int = long(
         "queued.max.request.bytes",
@@ -138,7 +143,8 @@ class NetworkSettings(Settings):
     connections_max_idle_ms: int = long(
         "connections.max.idle.ms",
         default=600_000,
-        doc="A connection on which nothing happened for so long is closed; less than 0: never.",
+        doc="A connection on which nothing happened for so long is closed, even if it waits for "
+        "an answer; less than 0: never.",
     )
     max_connections: int = integer(
         "max.connections",
@@ -234,6 +240,9 @@ class NetworkSettings(Settings):
         self, endpoints: tuple[Endpoint, ...], advertised: tuple[Endpoint, ...]
     ) -> None:
         written = self.advertised_listeners
+        if written is None:
+            self._check_told_as_they_are(endpoints)
+            return
         if not advertised:
             raise SettingError("advertised.listeners", written, "must have at least one")
         names = [endpoint.listener for endpoint in endpoints]
@@ -241,9 +250,14 @@ class NetworkSettings(Settings):
         if strange:
             rule = f"names {', '.join(strange)}, but listeners has only {', '.join(names)}"
             raise SettingError("advertised.listeners", written, rule)
-        if any(endpoint.host == "0.0.0.0" for endpoint in advertised):
+        if any(map(_is_everywhere, advertised)):
             rule = "must give an address that others can connect to, which 0.0.0.0 is not"
             raise SettingError("advertised.listeners", written, rule)
+
+    def _check_told_as_they_are(self, endpoints: tuple[Endpoint, ...]) -> None:
+        if any(map(_is_everywhere, endpoints)):
+            rule = "needs advertised.listeners, since nobody else can connect to 0.0.0.0"
+            raise SettingError("listeners", self.listeners, rule)
 
     def _check_names(self, advertised: list[str]) -> None:
         both = "security.inter.broker.protocol"
@@ -258,3 +272,7 @@ class NetworkSettings(Settings):
         if control_plane == self.inter_broker_listener:
             rule = "must not be the listener between brokers"
             raise SettingError("control.plane.listener.name", control_plane, rule)
+
+
+def _is_everywhere(endpoint: Endpoint) -> bool:
+    return endpoint.host == "0.0.0.0"

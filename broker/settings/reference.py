@@ -47,6 +47,8 @@ where it stands. In the store, such a value is logged and ignored.
 `per-broker` for one, `per-topic` for a topic, and `read-only` by a restart only. A number of
 threads can be doubled or halved at once, not more.
 
+What is done again and again, by an interval, is done ten times a second at most.
+
 Passwords are shown to nobody. Unlike Kafka's, they are not encrypted in the store
 (`password.encoder.secret` has no effect): no setting that can be changed dynamically is one yet.
 

@@ -70,7 +70,7 @@ class ServerSettings:
         """Raises SettingError."""
         file = layers.get(Layer.FILE, {})
         if not file.get("zookeeper.connect"):
-            layers = {**layers, Layer.FILE: {**ONE_BROKER, **file}}
+            layers = {**layers, Layer.DEFAULT: ONE_BROKER}
         settings = cls(
             BrokerSettings.read(layers),
             NetworkSettings.read(layers),

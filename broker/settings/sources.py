@@ -2,7 +2,7 @@
 
     server.properties               log.segment.bytes=1048576
     environment                     ODRADEK_LOG_SEGMENT_BYTES=1048576
-    command line                    --override log.segment.bytes=1048576
+    command line                    --port 9092, then --override log.segment.bytes=1048576
 
 Each goes before the ones above it.  A variable's name is the setting's in capitals, after ODRADEK_,
 with ``_`` for a dot, ``__`` for an underscore and ``___`` for a hyphen, as in the container images
@@ -29,6 +29,9 @@ log = logging.getLogger(__name__)
 
 PREFIX = "ODRADEK_"
 OVERRIDE = "--override"
+PORT = "--port"
+
+_ADVERTISED = {"advertised.listeners"}
 
 _SIGNS = {"_": ".", "__": "_", "___": "-"}
 _UNDERSCORES = re.compile("_{1,3}")
@@ -50,14 +53,19 @@ class Written:
 
 
 def load(
-    *, file: Path | None, environment: Mapping[str, str], overrides: Sequence[str]
+    *,
+    file: Path | None,
+    environment: Mapping[str, str],
+    overrides: Sequence[str],
+    usual: Mapping[str, str] | None = None,
+    port: int | None = None,
 ) -> ServerSettings:
-    """Raises BadSettings.  What has no effect is logged, once."""
+    """``usual`` stands in for a file.  Raises BadSettings; what has no effect is logged, once."""
     written = {
-        **(_in_file(file) if file else {}),
+        **(_in_file(file) if file else _without_file(usual or {})),
         **_in_environment(environment),
-        **_on_command_line(overrides),
     }
+    written |= {**_at_port(port, written), **_on_command_line(overrides)}
     try:
         settings = ServerSettings.read({Layer.FILE: {name: written[name].text for name in written}})
     except SettingError as broken:
@@ -81,6 +89,10 @@ def _in_file(path: Path) -> dict[str, Written]:
     }
 
 
+def _without_file(usual: Mapping[str, str]) -> dict[str, Written]:
+    return {name: Written(text, "without a file") for name, text in usual.items()}
+
+
 def _in_environment(environment: Mapping[str, str]) -> dict[str, Written]:
     named = ((setting_of(variable), variable) for variable in environment)
     return {
@@ -97,6 +109,14 @@ def setting_of(variable: str) -> str | None:
     written = variable.removeprefix(PREFIX).lower()
     name = _UNDERSCORES.sub(lambda found: _SIGNS[found[0]], written)
     return name if name.startswith(LISTENER_PREFIX) else _BY_LOWER_NAME.get(name)
+
+
+def _at_port(port: int | None, written: Mapping[str, Written]) -> dict[str, Written]:
+    """On this machine alone, and so nothing else can be advertised."""
+    if port is None:
+        return {}
+    here = Written(f"PLAINTEXT://127.0.0.1:{port}", PORT)
+    return dict.fromkeys(("listeners", *(_ADVERTISED & written.keys())), here)
 
 
 def _on_command_line(overrides: Iterable[str]) -> dict[str, Written]:

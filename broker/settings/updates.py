@@ -17,7 +17,7 @@ from collections.abc import Mapping
 
 from odradek.broker.settings import kafka_names
 from odradek.broker.settings.server_settings import BY_NAME, ServerSettings
-from odradek.config.definition import Layer, SettingError, Update, long
+from odradek.config.definition import Layer, Setting, SettingError, Update, long
 from odradek.config.settings import Settings
 
 log = logging.getLogger(__name__)
@@ -75,7 +75,8 @@ class ReplicationQuotas(Settings, update=Update.CLUSTER):
     )
 
 
-_TYPED = {**BY_NAME, **ReplicationQuotas.by_name}
+#: What is known of a setting that can be changed dynamically, and what only can be.
+TYPED: Mapping[str, Setting] = {**BY_NAME, **ReplicationQuotas.by_name}
 
 
 def check_update(name: str, text: str, layer: Layer) -> None:
@@ -83,8 +84,8 @@ def check_update(name: str, text: str, layer: Layer) -> None:
     listener, base = split_listener(name)
     if not listener:
         _check_unprefixed(name)
-    if base in _TYPED:
-        _TYPED[base].parse(text)
+    if base in TYPED:
+        TYPED[base].parse(text)
     if layer is Layer.CLUSTER and _is_per_broker(base, listener=listener):
         raise SettingError(name, None, "can be changed for each broker by itself only")
 

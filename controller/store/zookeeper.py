@@ -205,10 +205,7 @@ class _Batch:
 
 
 def _hosts_and_chroot(settings: ZooKeeperSettings) -> tuple[str, str]:
-    connect = settings.connect or ""
-    hosts, slash, path = connect.partition("/")
-    chroot = (slash + path).rstrip("/")
-    if not hosts or "//" in chroot:
-        rule = "must be host:port, with commas between several, and a path after the last or none"
-        raise SettingError("zookeeper.connect", settings.connect, rule)
-    return hosts, chroot
+    if not settings.connect:
+        raise SettingError("zookeeper.connect", None, "must be given")
+    hosts, slash, path = settings.connect.partition("/")
+    return hosts, (slash + path).rstrip("/")

@@ -31,6 +31,8 @@ from odradek.protocol.records.record import NO_TIMESTAMP, Record, TimestampType
 from odradek.protocol.records.record_set import AnyBatch, batches_of_any_magic, magic_of
 from odradek.protocol.varint import Buffer
 
+#: After how many records whoever converts may do something else: half a millisecond's.
+RECORDS_PER_STEP = 100
 _INT64_MAX = 2**63 - 1
 
 
@@ -38,6 +40,9 @@ _INT64_MAX = 2**63 - 1
 class Converted:
     buffer: Buffer
     count: int  # of the records that were rewritten
+
+
+_NOTHING_YET = Converted(b"", 0)
 
 
 def down_converted(
@@ -48,6 +53,8 @@ def down_converted(
     ``first_offset`` is where the client wants to begin.  An uncompressed batch becomes one message
     for each record from there on, since versions of librdkafka take the first message they get for
     the one they asked for.  ``max_bytes`` bounds each batch once decompressed.
+
+    Within a batch that takes long there are steps that yield nothing yet.
     """
     for batch in batches_of_any_magic(source):
         if magic < MAGIC and batch.is_control:
@@ -57,13 +64,21 @@ def down_converted(
         if magic_of(batch) <= magic:
             yield Converted(batch.view, 0)
             continue
-        builder = LegacyBuilder(_legacy_format(batch, magic))
         from_offset = first_offset if batch.codec is Codec.NONE else 0
-        for record in _stored_records(batch, max_bytes):
-            if record.offset >= from_offset:
-                builder.append(record)
-        if builder.count:
-            yield Converted(builder.build(), builder.count)
+        builder = LegacyBuilder(_legacy_format(batch, magic))
+        yield from _rebuilt(_stored_records(batch, max_bytes), builder, from_offset)
+
+
+def _rebuilt(
+    records: Iterator[Record], builder: LegacyBuilder, from_offset: int
+) -> Iterator[Converted]:
+    for place, record in enumerate(records, start=1):
+        if record.offset >= from_offset:
+            builder.append(record)
+        if not place % RECORDS_PER_STEP:
+            yield _NOTHING_YET
+    if builder.count:
+        yield Converted(builder.build(), builder.count)
 
 
 def _legacy_format(batch: AnyBatch, magic: int) -> LegacyFormat:

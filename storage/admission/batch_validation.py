@@ -5,6 +5,7 @@ Faults are looked for in Kafka's order, so that a set with several gets the erro
     the bytes     a base offset of 0 (clients), the size, the checksum, a known codec
     the set       one batch of magic 2 or one wrapper, or uncompressed messages of one old magic
     the header    as many records as offsets, and a producer that makes sense
+    the first     an uncompressed record that fits, and fills the batch if it is alone
     the records   only where something depends on them: see ``_must_walk``
 
 Old formats, and batches with another codec than the topic's, are rewritten as one batch of magic 2,
@@ -19,6 +20,7 @@ from collections.abc import Sequence
 
 from odradek.protocol.errors import (
     CorruptMessage,
+    DecodeError,
     InvalidProducerEpoch,
     InvalidRecord,
     MessageTooLarge,
@@ -44,7 +46,7 @@ from odradek.protocol.records.conversion import rebuilt_for_append
 from odradek.protocol.records.crc32c import crc32c
 from odradek.protocol.records.record import TimestampType
 from odradek.protocol.records.record_set import AnyBatch, batches_of_any_magic
-from odradek.protocol.varint import Buffer
+from odradek.protocol.varint import Buffer, read_varint
 from odradek.storage.admission.errors import refusal_of
 from odradek.storage.admission.record_checks import checked_max_timestamp
 from odradek.storage.admission.rules import AppendRules
@@ -122,7 +124,7 @@ def _usual_batch(records: Buffer, rules: AppendRules) -> RecordBatch | None:
         and size_bytes <= rules.segment_bytes
         and 0 <= attributes <= _ZSTD  # signed: bit 15 makes it negative, and hides all others
         and count == batch.last_offset_delta + 1
-        and (attributes or count * _RECORD_BYTES_MIN <= size_bytes - HEADER_BYTES)
+        and (attributes or _first_record_fits(records, size_bytes, count))
         and batch.max_timestamp >= batch.base_timestamp
         and (batch.producer_id == NO_PRODUCER_ID or _has_producer(batch))
     )
@@ -130,6 +132,34 @@ def _usual_batch(records: Buffer, rules: AppendRules) -> RecordBatch | None:
         return None
     batch.check_crc()
     return batch
+
+
+def _first_record_fits(records: Buffer, size_bytes: int, count: int) -> bool:
+    """Whether the length of the first record, not compressed, leaves room for all others.
+
+    Takes 0.3 us, which is why it is not done for all: a walk takes as much for each record.
+    """
+    rest_bytes = (count - 1) * _RECORD_BYTES_MIN
+    if size_bytes - HEADER_BYTES < rest_bytes + _RECORD_BYTES_MIN:
+        return False
+    length, position = records[HEADER_BYTES], HEADER_BYTES + 1
+    if length > 0x7F:
+        second, position = records[position], position + 1
+        if second > 0x7F:
+            return _long_record_fits(records, size_bytes - rest_bytes, is_alone=count == 1)
+        length = length & 0x7F | second << 7
+    end = position + (length >> 1)
+    # Zig-zag: what is odd is negative.
+    return not length & 1 and (end == size_bytes if count == 1 else end + rest_bytes <= size_bytes)
+
+
+def _long_record_fits(records: Buffer, end_max: int, *, is_alone: bool) -> bool:
+    try:
+        length, position = read_varint(records, HEADER_BYTES)
+    except DecodeError:
+        return False
+    end = position + length
+    return length >= 0 and (end == end_max if is_alone else end <= end_max)
 
 
 def _has_producer(batch: RecordBatch) -> bool:
@@ -224,6 +254,9 @@ def _check_and_stamp(batch: RecordBatch, rules: AppendRules, now_ms: int) -> Non
 def _must_walk(batch: RecordBatch, rules: AppendRules) -> bool:
     if rules.walks_records or batch.attributes & LOG_APPEND_TIME_FLAG:
         return True
+    is_plain = not batch.attributes & _CODEC_BITS
+    if is_plain and not _first_record_fits(batch.view, batch.size_bytes, batch.count):
+        return True  # and find out what is wrong
     # The base is the first record's.  Sarama left the largest at -1 until 2025, and as in Kafka the
     # broker puts it right, or such batches could not be found by timestamp.
     return batch.max_timestamp < batch.base_timestamp and not rules.is_append_time

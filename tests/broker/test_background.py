@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from odradek.broker.background import Background
+from odradek.broker.background import SHORTEST_S, Background
 from tests.support.loops import at_end
 
 
@@ -47,6 +47,22 @@ async def test_a_job_comes_round_again_even_if_it_failed(background, caplog):
     assert [record.getMessage() for record in caplog.records] == [
         "job failed, and will be tried again"
     ]
+
+
+@pytest.mark.parametrize("interval_s", [0.0, -1.0, 1e-6])
+async def test_however_short_the_interval_a_job_leaves_time_for_others(background, interval_s):
+    at_end(background.stop)
+    times = []
+    done = asyncio.Event()
+
+    def job():
+        times.append(asyncio.get_running_loop().time())
+        if len(times) == 3:
+            done.set()
+
+    background.every(lambda: interval_s, job, name="job")
+    await done.wait()
+    assert times[2] - times[0] >= 2 * SHORTEST_S - 0.01
 
 
 async def test_stopping_waits_until_everything_has_ended(background):

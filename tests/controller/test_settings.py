@@ -48,6 +48,47 @@ def test_what_cannot_be_honoured_is_refused(texts):
         written(**texts)
 
 
+@pytest.mark.parametrize(
+    "connect",
+    [
+        "",
+        "localhost",
+        "localhost:2181",
+        "127.0.0.1:1,zoo-2.example.com:65535, zoo_3",
+        "[::1]:2181,[fe80::1%eth0]",
+        "localhost:2181/kafka/one",
+        "localhost:2181/",
+        "localhost:2181/kafka/",
+    ],
+)
+def test_servers_may_be_named_with_ports_and_a_path(connect):
+    assert written(connect=connect).connect == connect
+
+
+@pytest.mark.parametrize(
+    ("connect", "rule"),
+    [
+        ("::::", "must be host:port between commas.*'::::' is not"),
+        ("localhost:abc", "must be host:port between commas.*'localhost:abc' is not"),
+        ("localhost:99999", "must have ports between 1 and 65535, but has 99999"),
+        ("localhost:0", "must have ports between 1 and 65535, but has 0"),
+        ("localhost:-1", "must be host:port"),
+        ("::1:2181", "must be host:port"),
+        ("a:1,,b:1", "must be host:port"),
+        ("a:1,", "must be host:port"),
+        ("a b:1", "must be host:port"),
+        ("me@host:1", "must be host:port"),
+        ("/kafka", "must be host:port"),
+        ("127.0.0.1:1//x", "must have a path of names"),
+        ("127.0.0.1:1/x//y", "must have a path of names"),
+        ("127.0.0.1:1/../x", "must have a path of names"),
+    ],
+)
+def test_what_names_no_servers_is_refused(connect, rule):
+    with pytest.raises(SettingError, match=rf"^zookeeper\.connect=.*: {rule}"):
+        written(connect=connect)
+
+
 def test_access_can_be_limited_to_whom_zookeeper_knows():
     assert ZooKeeperSettings(set_acl=True, sasl_jaas_config=Password("x")).set_acl
     certified = {"ssl_client_enable": "true", "ssl_keystore_location": "own.pem"}

@@ -60,15 +60,15 @@ MEANT: Mapping[str, Sequence[Meant]] = {
         Meant(
             ApiKey.PRODUCE,
             "Kafka calls records that cannot be read an error of its own; we call them invalid.",
-            steps="records that are none|packed rubbish",
+            steps="records that are none(, to a topic that takes any)?|packed rubbish",
             path=rf"{_LINE}\.error_code",
             kafka=-1,
         ),
         Meant(
             ApiKey.PRODUCE,
-            "Where a topic demands nothing of records, we look at the header and the checksum of "
-            "a batch only: reading each record would take longer than all the rest.",
-            steps="(records that are none|packed rubbish), to a topic that takes any",
+            "Where a topic demands nothing of records, we do not unpack them: that would take "
+            "longer than all the rest.",
+            steps="packed rubbish, to a topic that takes any",
         ),
         Meant(
             ApiKey.PRODUCE,

@@ -37,7 +37,7 @@ def record(directory: Path) -> list[dict[str, Any]]:
     ):
         shown = {
             str(broker.data_directory): "<data directory>",
-            zookeeper.address: "<zookeeper>",
+            zookeeper.address: "zookeeper:2181",
             broker.bootstrap: "<address>",
         }
         file = _replaced(broker.configuration.read_text().splitlines(), shown)

@@ -1,7 +1,6 @@
 """Requests as handlers get them, and answers as clients do."""
 
 import inspect
-from collections.abc import Awaitable
 from typing import Any, TypeVar
 
 from odradek.broker.call import Call, Peer
@@ -38,12 +37,15 @@ def answer(handle: Any, *needed: object, **options: Any) -> Any:
     call = called(request, **options)
     answered = handle(*needed, call)
     if inspect.isawaitable(answered):
-        answered = finish(_awaited(answered))
+        answered = finish(in_the_end(answered))
     return as_sent(answered, version=call.version)
 
 
-async def _awaited(waiting: Awaitable[Sent]) -> Sent:
-    return await waiting
+async def in_the_end(answered: Any) -> Any:
+    """What comes after all waiting, if there is any."""
+    while inspect.isawaitable(answered):
+        answered = await answered
+    return answered
 
 
 def versions_of(message: type[Message]) -> range:

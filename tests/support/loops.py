@@ -15,6 +15,8 @@ from typing import Any, TypeVar
 
 import pytest
 
+from tests.support.virtual_loop import VirtualLoop
+
 TIMEOUT_S = 60
 
 Returned = TypeVar("Returned")
@@ -33,6 +35,15 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
 
 def finish(test: Coroutine[Any, Any, Returned]) -> Returned:
     return asyncio.run(_watched(test), debug=True)
+
+
+def finish_in_virtual_time(test: Coroutine[Any, Any, Returned]) -> Returned:
+    """Where it matters how long something waits: on a loop whose clock passes waits over."""
+    loop = VirtualLoop()
+    try:
+        return loop.run_until_complete(_watched(test))
+    finally:
+        loop.close()
 
 
 def at_end(close: Callable[[], Awaitable[object]]) -> None:

@@ -124,25 +124,29 @@ class ScriptedLoop:
 class ScriptedConnection:
     """``waiting`` holds what was waited for, and how to deliver it; ``asked`` every frame."""
 
-    def __init__(self, ask, incoming=(), *, takes=(), frame_bytes_max=1 << 20, bytes_max=-1):
+    def __init__(
+        self, ask, incoming=(), *, takes=(), frame_bytes_max=1 << 20, bytes_max=-1, requests_max=-1
+    ):
         self.transport = ScriptedTransport(incoming, takes)
         self.loop = ScriptedLoop(self.transport, self._others_read)
         self.now = 100.0
         self.asked = []
         self.waiting = deque()
         self.ended = []
+        self.settled = []
         self.buffers = ReceiveBuffers()
-        self.memory = RequestMemory(bytes_max, self.loop.call_soon)
+        self.memory = RequestMemory(bytes_max, self.loop.call_soon, requests_max=requests_max)
         around = Surroundings(
             loop=self.loop,
             now=lambda: self.now,
             ask=self._ask,
             wait=lambda answer, _, deliver: self.waiting.append((answer, deliver)),
             ended=self.ended.append,
+            settled=self.settled.append,
             frame_bytes_max=frame_bytes_max,
             buffers=self.buffers,
             memory=self.memory,
-            failures=FailureLog(lambda: self.now),
+            failures=FailureLog(lambda: self.now, lambda seconds, tell: None),
         )
         self._answerer = ask
         self.connection = Connection(self.transport, Peer("a-b-0", "host", "PLAINTEXT"), around)

@@ -10,7 +10,6 @@ simulated broker does, and its UpdateMetadata fills the picture as on a real one
 Owner: the event loop.
 """
 
-import inspect
 from dataclasses import dataclass
 from functools import partial
 from random import Random
@@ -45,7 +44,7 @@ from odradek.protocol.codec import decode
 from odradek.protocol.header import request_frame, response_header_version
 from odradek.protocol.registry import api
 from odradek.protocol.schema import Message
-from tests.support.calls import called
+from tests.support.calls import called, in_the_end
 from tests.support.controlled_cluster import ControlledCluster
 from tests.support.controller_scene import LISTENER
 from tests.support.metadata_updates import CLUSTER_ID
@@ -66,8 +65,7 @@ class TopicBroker:
         frame = b"".join(request_frame(key, version, 1, "a test", request))
         peer = Peer(connection_id="here-there-0", client_host="127.0.0.1", listener=LISTENER)
         parts = self.router(memoryview(bytearray(frame[SIZE_BYTES:])), peer)
-        if inspect.isawaitable(parts):
-            parts = await parts
+        parts = await in_the_end(parts)
         assert parts is not None, request
         # The correlation id, and in later versions an empty section of tagged fields.
         body = SIZE_BYTES + 4 + response_header_version(key, version)

@@ -26,6 +26,19 @@ def test_every_command_has_help(offline, command):
     assert ran.out.startswith(f"usage: odradek {command} ")
 
 
+@pytest.mark.parametrize("command", COMMANDS)
+def test_no_help_has_the_marks_of_our_own_comments(offline, command):
+    assert "``" not in offline(command, "--help").out
+
+
+@pytest.mark.parametrize("command", ["topics", "configs", "produce", "consume"])
+def test_each_example_is_a_line_to_be_copied(offline, command):
+    lines = offline(command, "--help").lines
+    examples = lines[lines.index("Examples:") + 1 :]
+    assert len(examples) == 2
+    assert all(line.startswith(f"  odradek {command} ") for line in examples)
+
+
 @pytest.mark.parametrize("verb", ["create", "list", "describe", "alter", "delete"])
 def test_every_verb_of_topics_has_help_with_the_default_address(offline, verb):
     assert "127.0.0.1:9092" in offline("topics", verb, "--help").out

@@ -199,7 +199,7 @@ def test_a_directory_of_another_cluster_is_refused(tmp_path):
 # Being stopped
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
 def test_a_signal_stops_it_cleanly_and_is_logged(tmp_path, new_store, number):
     with BrokerProcess(tmp_path / "logs", *new_store()).start() as broker:
         broker.send(number)

@@ -1,22 +1,20 @@
 """Fetched records for clients that do not know their format."""
 
 import asyncio
-import inspect
 
 import pytest
 
+from odradek.broker import turns
 from odradek.broker.fetching import down_conversion
 from odradek.protocol.records.compression import Codec
 from odradek.protocol.records.record_set import batches_of_any_magic, magic_of
+from odradek.storage import files
+from tests.support.calls import in_the_end
 from tests.support.fetches import FetchBench, append, asked, content, errors, lines, request, told
 from tests.support.hosted_partitions import BROKER
 from tests.support.logs import end_transaction
 
 OTHER = 2
-
-
-async def answer(waiting):
-    return await waiting if inspect.isawaitable(waiting) else waiting
 
 
 def magics(response):
@@ -30,7 +28,7 @@ async def test_old_versions_get_old_formats(tmp_path, version, magic):
     partition = bench.lead()
     append(partition, b"a", b"b")
     append(partition, b"c")
-    response = await answer(bench.fetched(request(asked(offset=1)), version=version))
+    response = await in_the_end(bench.fetched(request(asked(offset=1)), version=version))
     assert told(response) == [(0, "NONE", [b"b", b"c"])]
     assert set(magics(response)) == {magic}
 
@@ -54,7 +52,7 @@ async def test_an_old_client_waits_as_others_do(tmp_path):
 async def test_a_topic_may_rule_conversion_out(tmp_path, version, error):
     bench = FetchBench(tmp_path, message_downconversion_enable=False)
     append(bench.lead(), b"a")
-    response = await answer(bench.fetched(request(asked()), version=version))
+    response = await in_the_end(bench.fetched(request(asked()), version=version))
     assert errors(response) == [error]
 
 
@@ -62,7 +60,7 @@ async def test_conversion_is_never_ruled_out_for_followers(tmp_path):
     bench = FetchBench(tmp_path, message_downconversion_enable=False)
     append(bench.lead(replicas=(BROKER, OTHER)), b"a")
     wanted = request(asked(), replica_id=OTHER)
-    assert errors(await answer(bench.fetched(wanted, version=3))) == ["NONE"]
+    assert errors(await in_the_end(bench.fetched(wanted, version=3))) == ["NONE"]
 
 
 @pytest.mark.parametrize(("version", "error"), [(9, "UNSUPPORTED_COMPRESSION_TYPE"), (10, "NONE")])
@@ -109,16 +107,38 @@ async def test_where_nothing_can_be_converted_the_client_sees_that_there_was_som
     assert list(batches_of_any_magic(content(line))) == []
 
 
-async def test_others_have_their_turn_during_a_long_conversion(tmp_path, monkeypatch):
-    monkeypatch.setattr(down_conversion, "SLICE_S", 0.0)
+@pytest.mark.parametrize("codec", [Codec.NONE, Codec.GZIP])
+async def test_others_have_their_turn_during_a_long_conversion(tmp_path, monkeypatch, codec):
+    monkeypatch.setattr(turns, "TURN_S", 0.0)
     bench = FetchBench(tmp_path)
     partition = bench.lead()
-    for _ in range(20):
-        append(partition, b"a")
-    converting = bench.hosting.background.start(bench.fetched(request(asked()), version=0))
-    turns = 0
+    values = [b"%d" % number for number in range(5_000)]
+    append(partition, *values, codec=codec)
+    converting = bench.hosting.background.start(
+        in_the_end(bench.fetched(request(asked()), version=0))
+    )
+    turn_count = 0
     while not converting.done():
         await asyncio.sleep(0)
-        turns += 1
-    assert turns > 20
-    assert told(await converting) == [(0, "NONE", [b"a"] * 20)]
+        turn_count += 1
+    assert turn_count > 40
+    assert told(await converting) == [(0, "NONE", values)]
+
+
+async def test_what_is_stored_is_read_piece_by_piece(tmp_path, monkeypatch):
+    monkeypatch.setattr(down_conversion, "PIECE_BYTES", 500)
+    bench = FetchBench(tmp_path)
+    partition = bench.lead()
+    values = [bytes([number]) * size for number, size in enumerate((10, 700, 30, 400, 90, 1, 600))]
+    largest = max(append(partition, value) for value in values)
+    asked_for = []
+    read_at = files.read_at
+
+    def noted(descriptor, length, position):
+        asked_for.append(length)
+        return read_at(descriptor, length, position)
+
+    monkeypatch.setattr(files, "read_at", noted)
+    response = await in_the_end(bench.fetched(request(asked()), version=2))
+    assert told(response) == [(0, "NONE", values)]
+    assert max(asked_for) <= max(500, largest)

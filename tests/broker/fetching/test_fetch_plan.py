@@ -1,19 +1,16 @@
 """How much is read of which partition, and when a fetch is answered."""
 
 import asyncio
-import inspect
 
 import pytest
 
+from odradek.broker import turns
 from odradek.protocol.records.record_set import batches_of_any_magic
+from tests.support.calls import in_the_end
 from tests.support.fetches import FetchBench, append, asked, content, errors, lines, request, told
 from tests.support.hosted_partitions import BROKER
 
 OTHER = 2
-
-
-async def answer(waiting):
-    return await waiting if inspect.isawaitable(waiting) else waiting
 
 
 # Limits
@@ -42,7 +39,7 @@ async def test_later_partitions_get_what_is_left_and_no_part_of_a_batch(tmp_path
 async def test_the_oldest_versions_hear_nothing_of_a_batch_above_their_limit(tmp_path):
     bench = FetchBench(tmp_path)
     size = append(bench.lead(), b"x" * 1000)
-    response = await answer(bench.fetched(request(asked(max_bytes=size - 1)), version=2))
+    response = await in_the_end(bench.fetched(request(asked(max_bytes=size - 1)), version=2))
     (line,) = lines(response)
     assert content(line) == b""
     assert list(batches_of_any_magic(content(line))) == []
@@ -71,7 +68,7 @@ async def test_an_empty_answer_waits_until_something_is_appended(tmp_path):
     bench.lead(0)
     partition = bench.lead(1)
     waiting = bench.hosting.background.start(
-        bench.fetched(request(asked(0), asked(1), max_wait_ms=60_000), version=11)
+        in_the_end(bench.fetched(request(asked(0), asked(1), max_wait_ms=60_000), version=11))
     )
     await asyncio.sleep(0)
     append(partition, b"a")
@@ -92,7 +89,7 @@ async def test_it_waits_for_as_many_bytes_as_are_asked_for(tmp_path):
     partition = bench.lead()
     size = append(partition, b"x" * 100)
     waiting = bench.hosting.background.start(
-        bench.fetched(request(asked(), max_wait_ms=60_000, min_bytes=3 * size))
+        in_the_end(bench.fetched(request(asked(), max_wait_ms=60_000, min_bytes=3 * size)))
     )
     for _ in range(2):
         await asyncio.sleep(0)
@@ -112,7 +109,7 @@ async def test_a_change_of_leader_ends_the_waiting(tmp_path):
     bench = FetchBench(tmp_path)
     bench.lead()
     waiting = bench.hosting.background.start(
-        bench.fetched(request(asked(), max_wait_ms=60_000), version=10)
+        in_the_end(bench.fetched(request(asked(), max_wait_ms=60_000), version=10))
     )
     await asyncio.sleep(0)
     bench.lead(leader=OTHER, replicas=(OTHER, BROKER), epoch=1)
@@ -123,7 +120,7 @@ async def test_who_is_woken_again_and_again_waits_only_once_at_each_partition(tm
     bench = FetchBench(tmp_path)
     quiet, busy = bench.lead(0), bench.lead(1)
     waiting = bench.hosting.background.start(
-        bench.fetched(request(asked(0), asked(1), max_wait_ms=60_000, min_bytes=10_000))
+        in_the_end(bench.fetched(request(asked(0), asked(1), max_wait_ms=60_000, min_bytes=10_000)))
     )
     for _ in range(5):
         await asyncio.sleep(0)
@@ -137,7 +134,9 @@ async def test_who_is_woken_again_and_again_waits_only_once_at_each_partition(tm
 async def test_a_cancelled_wait_leaves_nothing_behind(tmp_path):
     bench = FetchBench(tmp_path)
     partition = bench.lead()
-    waiting = bench.hosting.background.start(bench.fetched(request(asked(), max_wait_ms=60_000)))
+    waiting = bench.hosting.background.start(
+        in_the_end(bench.fetched(request(asked(), max_wait_ms=60_000)))
+    )
     await asyncio.sleep(0)
     assert partition.waiting
     waiting.cancel()
@@ -185,3 +184,19 @@ async def test_the_rest_of_a_segment_is_enough_when_there_is_another(tmp_path):
     append(partition, b"b")
     response = bench.fetched(request(asked(), max_wait_ms=60_000, min_bytes=1000))
     assert told(response) == [(0, "NONE", [b"a"])]
+
+
+async def test_nothing_is_missed_while_many_partitions_are_read_in_turns(tmp_path, monkeypatch):
+    monkeypatch.setattr(turns, "TURN_S", 0.0)
+    bench = FetchBench(tmp_path)
+    many = turns.FEW + 1
+    first, *_ = [bench.lead(index) for index in range(many)]
+    for offset, steps in enumerate((0, 1, many // 2, many, many + many // 2, 3 * many)):
+        wanted = request(asked(0, offset), *map(asked, range(1, many)), max_wait_ms=30_000)
+        fetching = bench.hosting.background.start(in_the_end(bench.fetched(wanted)))
+        for _ in range(steps):
+            await asyncio.sleep(0)
+        append(first, b"a")
+        async with asyncio.timeout(10):
+            assert told(await fetching)[0] == (0, "NONE", [b"a"])
+    assert not first.waiting

@@ -9,6 +9,7 @@ from odradek.broker.fetching.fetch_sessions import EVICTION_MS
 from odradek.protocol.api.fetch import FetchRequest
 from odradek.protocol.error_codes import ErrorCode
 from odradek.protocol.types import Uuid
+from tests.support.calls import in_the_end
 from tests.support.fetches import FetchBench, append, asked, errors, numbers, request, told
 from tests.support.hosted_partitions import BROKER
 from tests.support.logs import end_transaction
@@ -200,7 +201,9 @@ async def test_a_request_that_another_overtook_is_told_so_when_it_has_waited(tmp
     bench = FetchBench(tmp_path)
     partition = bench.lead()
     session = opened(bench, asked())
-    waiting = bench.hosting.background.start(bench.fetched(next_of(session, 1, max_wait_ms=60_000)))
+    waiting = bench.hosting.background.start(
+        in_the_end(bench.fetched(next_of(session, 1, max_wait_ms=60_000)))
+    )
     await asyncio.sleep(0)
     assert bench.fetched(next_of(session, 2)).error_code == 0
     append(partition, b"a")
@@ -212,7 +215,9 @@ async def test_an_idle_session_waits_for_any_of_its_partitions(tmp_path):
     partitions = [bench.lead(index) for index in range(3)]
     session = opened(bench, *(asked(index) for index in range(3)))
     bench.fetched(next_of(session, 1))
-    waiting = bench.hosting.background.start(bench.fetched(next_of(session, 2, max_wait_ms=60_000)))
+    waiting = bench.hosting.background.start(
+        in_the_end(bench.fetched(next_of(session, 2, max_wait_ms=60_000)))
+    )
     await asyncio.sleep(0)
     append(partitions[2], b"a")
     assert told(await waiting) == [(2, "NONE", [b"a"])]

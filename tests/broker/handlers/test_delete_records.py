@@ -11,7 +11,7 @@ from odradek.protocol.api.delete_records import DeleteRecordsRequest
 from odradek.protocol.codec import encode
 from odradek.protocol.error_codes import ErrorCode
 from odradek.protocol.errors import KafkaStorageError
-from tests.support.calls import called
+from tests.support.calls import called, in_the_end
 from tests.support.fetches import SeenCluster, append
 from tests.support.hosted_partitions import BROKER, Hosting
 from tests.support.logs import NOW_MS
@@ -116,7 +116,7 @@ def with_follower(tmp_path):
 
 async def test_the_answer_waits_until_all_replicas_begin_there(tmp_path):
     hosting, partition, cluster = with_follower(tmp_path)
-    waiting = hosting.background.start(asked_for(hosting, cluster, 2))
+    waiting = hosting.background.start(in_the_end(asked_for(hosting, cluster, 2)))
     await asyncio.sleep(0)
     assert partition.log.start_offset == 2
     partition.follower_fetched(OTHER, offset=3, start_offset=1)
@@ -142,7 +142,7 @@ async def test_brokers_that_are_down_are_not_waited_for(tmp_path):
 
 async def test_a_change_of_leader_ends_the_waiting(tmp_path):
     hosting, _, cluster = with_follower(tmp_path)
-    waiting = hosting.background.start(asked_for(hosting, cluster, 2))
+    waiting = hosting.background.start(in_the_end(asked_for(hosting, cluster, 2)))
     await asyncio.sleep(0)
     hosting.lead(leader=OTHER, replicas=(OTHER, BROKER), epoch=1)
     assert lines(await waiting) == [("NOT_LEADER_OR_FOLLOWER", -1)]

@@ -4,6 +4,7 @@ import asyncio
 
 import pytest
 
+from odradek.broker.call import Parked
 from odradek.broker.handlers import delete_topics
 from odradek.protocol.api.delete_topics import DeleteTopicsRequest
 from odradek.protocol.error_codes import ErrorCode
@@ -14,7 +15,7 @@ from odradek.protocol.errors import (
     UnknownTopicOrPartition,
 )
 from odradek.protocol.types import ZERO_UUID
-from tests.support.calls import answer, as_sent, called, versions_of
+from tests.support.calls import answer, as_sent, called, in_the_end, versions_of
 from tests.support.fake_cluster import Office
 from tests.support.metadata_updates import GOING, cluster, state, topic_id, update
 from tests.support.planned_topics import FakeTopics
@@ -124,8 +125,11 @@ def test_what_is_not_there_is_answered_at_once():
 async def test_it_is_answered_when_the_topic_is_gone():
     known = known_cluster()
     call = called(by_name("t"))
-    waiting = delete_topics.handle(Office(), FakeTopics(), known, True, call)
-    task = asyncio.get_running_loop().create_task(waiting)
+    topics = FakeTopics()
+    waiting = await delete_topics.handle(Office(), topics, known, True, call)
+    assert isinstance(waiting, Parked)
+    assert topics.deleted == ["t"]
+    task = asyncio.get_running_loop().create_task(in_the_end(waiting))
     for _ in range(5):
         await asyncio.sleep(0)
     assert not task.done()

@@ -1,6 +1,5 @@
 """Fetch: what is read, how much of it, and when it is answered."""
 
-import inspect
 from types import SimpleNamespace
 
 import pytest
@@ -13,7 +12,7 @@ from odradek.protocol.error_codes import ErrorCode
 from odradek.protocol.errors import KafkaStorageError
 from odradek.protocol.file_region import FileRegion
 from odradek.protocol.types import Uuid
-from tests.support.calls import called
+from tests.support.calls import called, in_the_end
 from tests.support.fetches import (
     FetchBench,
     append,
@@ -33,10 +32,6 @@ ALL_VERSIONS = range(
     FetchRequest.__schema__.versions.low, FetchRequest.__schema__.versions.high + 1
 )
 READ_COMMITTED = 1
-
-
-async def answer(waiting):
-    return await waiting if inspect.isawaitable(waiting) else waiting
 
 
 # What is read
@@ -64,7 +59,7 @@ async def test_every_version_is_answered(tmp_path, version):
     if has_ids:
         wanted.topics[0].topic_id = AN_ID
     wanted = decode(FetchRequest, version, b"".join(encode(wanted, version)))
-    response = await answer(bench.fetched(wanted, version=version))
+    response = await in_the_end(bench.fetched(wanted, version=version))
     assert told(response) == [(0, "NONE", [b"a"])]
     assert encode(response, version)
 

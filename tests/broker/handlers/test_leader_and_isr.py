@@ -1,9 +1,11 @@
 """LeaderAndIsr and StopReplica: what the controller says is done, partition by partition."""
 
+import asyncio
 import inspect
 
 import pytest
 
+from odradek.broker import turns
 from odradek.broker.handlers import leader_and_isr, stop_replica
 from odradek.protocol.api.leader_and_isr import LeaderAndIsrRequest
 from odradek.protocol.api.stop_replica import StopReplicaRequest
@@ -20,8 +22,12 @@ STATE = StopReplicaRequest.TopicState
 class Fence:
     """Knows of one controller and of one life of this broker."""
 
+    def __init__(self):
+        self.epoch = 5
+        self.order = asyncio.Lock()
+
     def check(self, *, controller_epoch, broker_epoch):
-        if controller_epoch < 5:
+        if controller_epoch < self.epoch:
             raise StaleControllerEpoch("over")
 
 
@@ -35,7 +41,7 @@ class Configs:
         self.read_topics.append(set(topics))
 
 
-async def told(hosting, *states, topic_id=AN_ID, version=7, controller_epoch=5):
+async def told(hosting, *states, topic_id=AN_ID, version=7, controller_epoch=5, fence=None):
     topic = LeaderAndIsrRequest.TopicState(
         topic_name="events", topic_id=topic_id, partition_states=list(states)
     )
@@ -45,12 +51,12 @@ async def told(hosting, *states, topic_id=AN_ID, version=7, controller_epoch=5):
         topic_states=[topic],
         live_leaders=[],
     )
-    return await obeyed(hosting, request, version=version)
+    return await obeyed(hosting, request, version=version, fence=fence)
 
 
-async def obeyed(hosting, request, *, version, configs=None):
+async def obeyed(hosting, request, *, version, configs=None, fence=None):
     answer = leader_and_isr.handle(
-        hosting.replicas, Fence(), configs or Configs(), called(request, version=version)
+        hosting.replicas, fence or Fence(), configs or Configs(), called(request, version=version)
     )
     return await answer if inspect.isawaitable(answer) else answer
 
@@ -107,15 +113,72 @@ async def test_an_old_controller_is_refused_whole(tmp_path):
     assert hosting.logs.find(TopicPartition("events", 0)) is None
 
 
-def stopped(hosting, *states, **old):
+def stopped(hosting, *states, fence=None, **old):
     topics = [STATE(topic_name="events", partition_states=list(states))] if states else []
     request = StopReplicaRequest(controller_id=1, controller_epoch=5, topic_states=topics, **old)
     version = 4 if states else 0
-    return stop_replica.handle(hosting.replicas, Fence(), called(request, version=version))
+    return stop_replica.handle(hosting.replicas, fence or Fence(), called(request, version=version))
 
 
 def stop(index, *, delete, epoch=-1):
     return STATE.PartitionState(partition_index=index, leader_epoch=epoch, delete_partition=delete)
+
+
+MANY = turns.FEW + 1
+
+
+async def begun(hosting, obeying):
+    """The task, once the first partition is led."""
+    task = hosting.background.start(obeying)
+    for _ in range(MANY):
+        if list(hosting.replicas):
+            break
+        await asyncio.sleep(0)
+    return task
+
+
+class TestManyPartitions:
+    @pytest.fixture(autouse=True)
+    def short_turns(self, monkeypatch):
+        monkeypatch.setattr(turns, "TURN_S", 0.0)
+
+    async def test_let_others_have_their_turns(self, tmp_path):
+        hosting = Hosting(tmp_path)
+        obeying = hosting.background.start(told(hosting, *map(led, range(MANY))))
+        led_so_far = set()
+        while not obeying.done():
+            await asyncio.sleep(0)
+            led_so_far.add(len(list(hosting.replicas)))
+        (topic,) = obeying.result().topics
+        assert [line.error_code for line in topic.partition_errors] == [0] * MANY
+        assert len(led_so_far) > MANY / 2
+        stopping = hosting.background.start(
+            stopped(hosting, *(stop(i, delete=True) for i in range(MANY)))
+        )
+        led_so_far.clear()
+        while not stopping.done():
+            await asyncio.sleep(0)
+            led_so_far.add(len(list(hosting.replicas)))
+        assert set(codes(stopping.result()).values()) == {0}
+        assert len(led_so_far) > MANY / 2
+
+    async def test_are_not_led_for_a_controller_that_is_over_meanwhile(self, tmp_path):
+        hosting, fence = Hosting(tmp_path), Fence()
+        obeying = await begun(hosting, told(hosting, *map(led, range(MANY)), fence=fence))
+        fence.epoch = 6
+        with pytest.raises(StaleControllerEpoch):
+            await obeying
+        assert len(list(hosting.replicas)) < MANY
+
+    async def test_are_not_overtaken_by_what_the_controller_says_next(self, tmp_path):
+        hosting, fence = Hosting(tmp_path), Fence()
+        obeying = await begun(hosting, told(hosting, *map(led, range(MANY)), fence=fence))
+        last = MANY - 1
+        response = await stopped(hosting, stop(last, delete=False), fence=fence)
+        assert codes(response) == {last: 0}
+        assert obeying.done()
+        assert hosting.replicas.partition("events", last).leader is None
+        await obeying
 
 
 def codes(response):

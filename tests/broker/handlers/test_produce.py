@@ -1,17 +1,19 @@
 """Produce: each partition succeeds or fails alone."""
 
-import inspect
+import asyncio
 
 import pytest
 
-from odradek.broker.call import Disconnect
+from odradek.broker import turns
+from odradek.broker.call import Disconnect, Parked
 from odradek.broker.handlers import produce
 from odradek.protocol.api.produce import ProduceRequest
 from odradek.protocol.error_codes import ErrorCode
 from odradek.protocol.types import Uuid
-from tests.support.calls import called
+from tests.support.calls import called, in_the_end
 from tests.support.hosted_partitions import BROKER, Hosting
 from tests.support.logs import NOW_MS, records_batch
+from tests.support.loops import finish_in_virtual_time
 
 OTHER = 2
 AN_ID = Uuid(bytes([1] * 16))
@@ -82,8 +84,9 @@ async def test_only_acks_all_waits_for_followers(tmp_path):
     hosting.lead(replicas=(BROKER, OTHER))
     assert lines(produced(hosting, request(acks=1))) == [(0, "NONE", 0)]
     waiting = produced(hosting, request(acks=-1))
-    assert inspect.isawaitable(waiting)
-    waiting.close()
+    assert isinstance(waiting, Parked)
+    assert waiting.ends_alone
+    assert not waiting.needs_frame
 
 
 async def test_an_answer_that_waited_tells_who_was_not_in_time(tmp_path):
@@ -96,11 +99,46 @@ async def test_an_answer_that_waited_tells_who_was_not_in_time(tmp_path):
     assert lines(response) == [(0, "NONE", 0), (1, "REQUEST_TIMED_OUT", -1)]
 
 
+def test_all_partitions_together_wait_no_longer_than_the_request_says(tmp_path):
+    async def producing():
+        hosting = Hosting(tmp_path)
+        for partition in (0, 1):
+            hosting.lead(partition=partition, replicas=(BROKER, OTHER))
+        loop = asyncio.get_running_loop()
+        begun_s = loop.time()
+        response = await produced(hosting, request(entry(0), entry(1), acks=-1))
+        return lines(response), loop.time() - begun_s
+
+    told, waited_s = finish_in_virtual_time(producing())
+    assert told == [(0, "REQUEST_TIMED_OUT", -1), (1, "REQUEST_TIMED_OUT", -1)]
+    assert waited_s == pytest.approx(1.0)
+
+
+async def test_many_partitions_are_appended_to_in_turns_and_in_order(tmp_path, monkeypatch):
+    monkeypatch.setattr(turns, "TURN_S", 0.0)
+    hosting = Hosting(tmp_path)
+    hosting.lead(partition=0)
+    hosting.lead(partition=1, replicas=(BROKER, OTHER))
+    many = turns.FEW + 1
+    asked = request(*(entry(index % 3) for index in range(many)), acks=-1)
+    asked.timeout_ms = 0
+    producing = hosting.background.start(in_the_end(produced(hosting, asked)))
+    ends = set()
+    while not producing.done():
+        await asyncio.sleep(0)
+        ends.add(hosting.replicas.partition("events", 0).log.end_offset)
+    assert len(ends) > many / 6
+    told = ("NONE", "REQUEST_TIMED_OUT", "UNKNOWN_TOPIC_OR_PARTITION")
+    assert lines(producing.result()) == [
+        (index % 3, told[index % 3], index // 3 if index % 3 == 0 else -1) for index in range(many)
+    ]
+
+
 async def test_the_records_are_let_go_of_once_they_are_appended(tmp_path):
     hosting = Hosting(tmp_path)
     hosting.lead(replicas=(BROKER, OTHER))
     asked = request(acks=-1)
-    produced(hosting, asked).close()
+    produced(hosting, asked)
     assert asked.topic_data[0].partition_data[0].records is None
 
 

@@ -1,6 +1,7 @@
 """Requests to another broker."""
 
 import asyncio
+import socket
 from contextlib import suppress
 
 import pytest
@@ -11,6 +12,7 @@ from odradek.protocol.api_keys import ApiKey
 from odradek.protocol.errors import DecodeError
 from odradek.protocol.header import decode_request_header, response_frame
 from tests.support.loops import at_end
+from tests.support.network_scene import ABRUPTLY, until
 
 REQUEST = HeartbeatRequest(group_id="g", generation_id=1, member_id="m")
 
@@ -42,9 +44,17 @@ class Broker:
         if self._tasks:
             await asyncio.wait(self._tasks)
 
+    def hang_up(self, *, is_reset):
+        if is_reset:
+            self._writer.get_extra_info("socket").setsockopt(
+                socket.SOL_SOCKET, socket.SO_LINGER, ABRUPTLY
+            )
+        self._writer.transport.abort()
+
     async def _serve(self, reader, writer):
         self.connections += 1
         self._tasks.add(asyncio.current_task())
+        self._writer = writer
         with suppress(asyncio.IncompleteReadError, ConnectionResetError):
             while content := await self._answer_to(reader):
                 writer.write(content)
@@ -94,6 +104,18 @@ async def test_after_a_failure_the_connection_is_made_anew(answer, failure):
     client = await broker.start()
     with pytest.raises(failure):
         await client.send(REQUEST, version=4)
+    assert await client.send(REQUEST, version=4) == HeartbeatResponse(error_code=0)
+    assert broker.connections == 2
+
+
+@pytest.mark.parametrize("is_reset", [False, True])
+async def test_a_connection_that_was_closed_while_idle_is_made_anew_and_nobody_notices(is_reset):
+    broker = Broker()
+    client = await broker.start()
+    await client.send(REQUEST, version=4)
+    broker.hang_up(is_reset=is_reset)
+    reader, _ = client._connection
+    await until(lambda: reader.at_eof() or reader.exception())
     assert await client.send(REQUEST, version=4) == HeartbeatResponse(error_code=0)
     assert broker.connections == 2
 

@@ -13,7 +13,6 @@ from odradek.protocol.errors import DecodeError
 from tests.support.scripted_connection import (
     END,
     ScriptedConnection,
-    blocked,
     broken_pipe,
     echo,
     framed,
@@ -196,10 +195,12 @@ def test_a_reset_while_an_answer_is_waited_for_drops_the_answer():
     scene.comes(STREAM)
     scene.comes(ConnectionResetError())
     assert scene.ended == [scene.connection]
-    assert scene.memory.used_bytes == 0
+    assert scene.memory.used_bytes == 9, "a handler is at work in them"
+    assert scene.settled == []
     scene.deliver([b"x"])
     assert scene.sent == b""
-    assert scene.ended == [scene.connection]
+    assert scene.ended == scene.settled == [scene.connection]
+    assert scene.memory.used_bytes == 0
 
 
 def test_while_busy_nothing_is_read_and_nothing_is_spun():
@@ -236,8 +237,24 @@ def test_memory_is_counted_while_a_large_frame_comes_and_while_it_is_answered():
     assert scene.memory.used_bytes == 0
     scene.comes(framed(b"small"))
     assert scene.memory.used_bytes == 9
+    scene.deliver([b"x"])
+    assert scene.memory.used_bytes == 0
+    scene.comes(framed(LARGE)[:100])
     scene.connection.close()
     assert scene.memory.used_bytes == 0
+
+
+def test_nothing_more_is_read_while_too_many_are_in_progress():
+    scene = ScriptedConnection(later, requests_max=2)
+    scene.memory.begin()
+    scene.memory.begin()
+    scene.comes(framed(b"1"))
+    assert scene.asked == []
+    scene.memory.end()
+    scene.run()
+    assert scene.asked == [b"1"]
+    scene.deliver([b"x"])
+    assert (scene.sent, scene.memory.in_progress) == (b"x", 1)
 
 
 @pytest.mark.parametrize("received", [0, 12])
@@ -302,18 +319,14 @@ def test_draining_closes_at_once_what_is_owed_nothing(stream):
     assert scene.transport.is_closed
 
 
-def test_who_waits_for_an_answer_is_not_idle_and_who_does_not_take_it_is():
-    waiting = ScriptedConnection(later)
-    waiting.comes(framed(b"x"))
-    assert not waiting.connection.is_idle_since(waiting.now)
-    waiting.deliver(None)
-    assert waiting.connection.is_idle_since(waiting.now)
-    stuck = ScriptedConnection(echo)
-    stuck.transport.send = blocked
-    stuck.transport.send_parts = blocked
-    stuck.loop.run = lambda: stuck.loop.reader and stuck.loop._turn()
-    stuck.comes(framed(b"x"))
-    assert stuck.connection.is_idle_since(stuck.now)
+def test_it_is_used_when_bytes_come_or_go():
+    scene = ScriptedConnection(later)
+    scene.now = 200.0
+    scene.comes(framed(b"x"))
+    assert scene.connection.used_at == 200.0
+    scene.now = 300.0
+    scene.deliver([b"x"])
+    assert scene.connection.used_at == 300.0
 
 
 def test_what_a_transport_holds_back_is_read_without_the_loop():

@@ -20,7 +20,7 @@ class Scene:
             ask=answerer,
             wait=lambda answer, peer, deliver: self.waiting.append(deliver),
             ended=lambda peer: self.ended.append(peer.connection_id),
-            limits=Limits(1 << 20, -1, idle_s_max),
+            limits=Limits(1 << 20, -1, -1, idle_s_max),
             loop=asyncio.get_running_loop(),
             now=lambda: self.now,
         )
@@ -65,16 +65,34 @@ async def test_part_of_a_frame_counts_as_something():
     scene.processor.close_all()
 
 
-async def test_who_waits_for_an_answer_is_not_idle():
+async def test_who_waits_for_an_answer_may_wait_for_as_long_as_any_other_but_no_longer():
     scene = Scene(lambda frame, peer: frame)
     client = scene.connect("waiting")
     await client.send(framed(b"x"))
     await until(lambda: scene.waiting)
-    scene.now += IDLE_S * 2
+    scene.now += IDLE_S - 1
     scene.processor.close_idle()
     assert scene.ended == []
+    client.end_input()
+    scene.now += 1
+    scene.processor.close_idle()
+    assert scene.ended == ["waiting"]
+    scene.waiting[0]([framed(b"late")])
+    client.close()
+    scene.processor.close_all()
+
+
+async def test_an_answer_that_came_late_makes_a_connection_lively_again():
+    scene = Scene(lambda frame, peer: frame)
+    client = scene.connect("waiting")
+    await client.send(framed(b"x"))
+    await until(lambda: scene.waiting)
+    scene.now += IDLE_S - 1
     scene.waiting[0]([framed(b"late")])
     assert await client.receive() == b"late"
+    scene.now += IDLE_S - 1
+    scene.processor.close_idle()
+    assert scene.ended == []
     client.close()
     scene.processor.close_all()
 

@@ -3,7 +3,10 @@
 import asyncio
 from collections import deque
 
+import pytest
+
 from odradek.broker.call import Peer
+from odradek.broker.logs import TRACE
 from odradek.broker.network.request_channel import TAKEN_PER_TURN, RequestChannel
 from odradek.broker.network.surroundings import HandOver
 
@@ -50,6 +53,14 @@ def test_requests_are_answered_in_the_order_in_which_they_came():
     assert len(loop.ready) == 1
     loop.turn()
     assert home.delivered == [("0", [b"0"]), ("1", [b"1"]), ("2", [b"2"])]
+
+
+@pytest.mark.parametrize("is_wanted", [True, False])
+def test_when_it_began_to_wait_is_noted_for_whoever_wants_to_know(is_wanted, caplog):
+    caplog.set_level(TRACE if is_wanted else TRACE + 1, "odradek.request")
+    one = peer(0)
+    channel(Loop()).hand_over(Home(), b"x", one)
+    assert bool(one.queued_at) is is_wanted
 
 
 def test_beyond_the_bound_connections_wait_and_are_called_in_turn():

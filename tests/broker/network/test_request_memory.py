@@ -6,9 +6,9 @@ from odradek.broker.network.request_memory import RequestMemory
 
 
 class Scene:
-    def __init__(self, bytes_max):
+    def __init__(self, bytes_max, requests_max=-1):
         self._ready = deque()
-        self.memory = RequestMemory(bytes_max, self._ready.append)
+        self.memory = RequestMemory(bytes_max, self._ready.append, requests_max=requests_max)
         self.called = []
 
     def wait(self, name, then=lambda: None):
@@ -33,6 +33,20 @@ def test_one_request_may_be_larger_than_the_bound_but_nothing_comes_beside_it():
     assert memory.is_exhausted
     memory.give_back(1000)
     assert not memory.is_exhausted
+
+
+def test_requests_in_progress_have_a_bound_of_their_own():
+    scene = Scene(-1, requests_max=2)
+    scene.memory.begin()
+    assert not scene.memory.is_exhausted
+    scene.memory.begin()
+    assert scene.memory.is_exhausted
+    scene.wait("a")
+    scene.run()
+    assert scene.called == []
+    scene.memory.end()
+    scene.run()
+    assert scene.called == ["a"]
 
 
 def test_who_waits_is_called_in_turn_for_as_long_as_there_is_room():

@@ -4,10 +4,12 @@ import asyncio
 import logging
 import os
 import socket
+import threading
 
 import pytest
 
 from odradek.broker.call import Disconnect
+from odradek.broker.network.connection_limits import by_address
 from odradek.broker.network.listener import ListenerError
 from odradek.broker.network.socket_server import SocketServer
 from odradek.broker.settings.network import NetworkSettings
@@ -173,7 +175,8 @@ async def test_stopping_lets_answers_go_out_and_takes_nothing_new(threads):
     held = Held()
     server = await serving(held, num_network_threads=threads)
     port = port_of(server)
-    busy, idle = await Client.connect(server), await Client.connect(server)
+    # The first and the third have the same processor.
+    busy, _, idle = [await Client.connect(server) for _ in range(3)]
     await busy.send(framed(b"1") + framed(b"2"))
     await held.wait_for(1)
     stopping = asyncio.gather(server.stop(timeout_s=30), return_exceptions=True)
@@ -291,6 +294,29 @@ async def test_beyond_the_most_from_one_address_connections_are_closed(caplog):
         NetworkSettings(listeners=LOOPBACK, max_connections_per_ip_overrides="localhost:2")
     )
     assert await (await Client.connect(server)).ask(b"x") == b"x"
+
+
+async def test_names_are_looked_up_on_a_thread_and_only_if_they_changed(monkeypatch):
+    threads = []
+
+    def looked_up(overrides):
+        threads.append(threading.current_thread())
+        return by_address(overrides)
+
+    monkeypatch.setattr("odradek.broker.network.socket_server.by_address", looked_up)
+    server = await serving(max_connections_per_ip=1)
+    first = await Client.connect(server)
+    assert await first.ask(b"x") == b"x"
+    settings = {"listeners": LOOPBACK, "max_connections_per_ip": 1}
+    server.apply(NetworkSettings(**settings, max_connections=9))
+    assert threads == []
+    settings["max_connections_per_ip_overrides"] = "localhost:2"
+    server.apply(NetworkSettings(**settings))
+    server.apply(NetworkSettings(**settings, max_connections=9))
+    await until(lambda: server._limits._max_by_host)
+    assert await (await Client.connect(server)).ask(b"x") == b"x"
+    assert len(threads) == 1
+    assert threads[0] is not threading.main_thread()
 
 
 async def test_more_connections_are_allowed_while_others_wait():

@@ -5,7 +5,8 @@ import threading
 
 import pytest
 
-from odradek.broker.replicas.partition import ALL_IN_SYNC
+from odradek.broker.replicas.leader import LeaderRole
+from odradek.broker.replicas.partition import ALL_IN_SYNC, Partition
 from odradek.protocol.errors import (
     FencedLeaderEpoch,
     KafkaStorageError,
@@ -18,6 +19,7 @@ from odradek.storage import files
 from tests.support.faulty_disk import FaultyDisk
 from tests.support.hosted_partitions import BROKER, Hosting
 from tests.support.logs import NOW_MS, bytes_of, records_batch
+from tests.support.loops import finish_in_virtual_time
 
 OTHER = 2
 
@@ -73,6 +75,29 @@ async def test_acks_all_waits_no_longer_than_it_was_told(tmp_path):
     written = append(partition, acks=ALL_IN_SYNC)
     with pytest.raises(RequestTimedOut):
         await partition.wait_until_acknowledged(written, acks=ALL_IN_SYNC, timeout_s=0)
+
+
+def test_a_sync_and_the_followers_together_are_waited_for_no_longer_than_that(tmp_path):
+    async def waiting():
+        hosting = Hosting(tmp_path, flush_messages=1)
+        partition = Partition(hosting.lead().hosted, on_flush_due=lambda _: None)
+        role = LeaderRole(
+            local_id=BROKER,
+            epoch=0,
+            start_offset=0,
+            replicas=(BROKER, OTHER),
+            in_sync=(BROKER, OTHER),
+        )
+        partition.lead(role, partition_epoch=0)
+        written = append(partition, acks=ALL_IN_SYNC)
+        loop = asyncio.get_running_loop()
+        begun_s = loop.time()
+        loop.call_later(7, partition.synced.advance, 1)
+        with pytest.raises(RequestTimedOut):
+            await partition.wait_until_acknowledged(written, acks=ALL_IN_SYNC, timeout_s=10)
+        return loop.time() - begun_s
+
+    assert finish_in_virtual_time(waiting()) == pytest.approx(10)
 
 
 async def test_a_new_leader_elsewhere_fails_those_who_wait(tmp_path):

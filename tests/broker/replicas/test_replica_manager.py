@@ -1,5 +1,7 @@
 """The partitions of a broker, as the controller and the disk have them."""
 
+import asyncio
+
 import pytest
 
 from odradek.protocol.errors import (
@@ -65,6 +67,20 @@ async def test_a_partition_that_has_no_replica_here_is_not_made(tmp_path):
     with pytest.raises(UnknownTopicOrPartition):
         hosting.lead(leader=OTHER, replicas=(OTHER,))
     assert hosting.logs.find(EVENTS) is None
+
+
+async def test_whoever_waits_for_a_log_that_is_replaced_is_told_at_once(tmp_path):
+    hosting = Hosting(tmp_path)
+    partition = hosting.lead(replicas=(BROKER, OTHER))
+    written = partition.append(records_batch(b"v"), acks=-1, now_ms=NOW_MS)
+    waiting = hosting.background.start(
+        partition.wait_until_acknowledged(written, acks=-1, timeout_s=3600)
+    )
+    await asyncio.sleep(0)
+    assert await hosting.replicas.delete([EVENTS]) == {}
+    assert hosting.lead(epoch=1) is not partition
+    with pytest.raises(NotLeader):
+        await waiting
 
 
 async def test_a_follower_refuses_producers(tmp_path):

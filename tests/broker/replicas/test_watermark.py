@@ -33,6 +33,19 @@ async def test_time_may_run_out():
     assert watermark.value == 1
 
 
+async def test_whoever_went_is_not_remembered():
+    watermark = Watermark()
+    async with asyncio.TaskGroup() as tasks:
+        patient = tasks.create_task(watermark.wait_for(1, timeout_s=30))
+        for target in range(1000, 1100):
+            assert not await watermark.wait_for(target, timeout_s=0)
+        assert watermark.is_awaited
+        assert len(watermark._targets) <= 3
+        watermark.advance(1)
+        assert not watermark.is_awaited
+    assert patient.result()
+
+
 async def test_those_who_wait_learn_that_it_was_abandoned():
     watermark = Watermark()
     async with asyncio.TaskGroup() as tasks:

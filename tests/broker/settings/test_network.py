@@ -49,7 +49,7 @@ def test_listeners_have_names_and_are_advertised_elsewhere():
         ),
         ({"advertised.listeners": ""}, "advertised.listeners=: must have at least one"),
         ({"advertised.listeners": "INTERNAL://0.0.0.0:1"}, "which 0.0.0.0 is not"),
-        ({"listeners": "INTERNAL://0.0.0.0:1"}, "advertised.listeners: must give an address"),
+        ({"listeners": "INTERNAL://0.0.0.0:1"}, "listeners=INTERNAL://0.0.0.0:1: needs adv"),
         ({"control.plane.listener.name": "INTERNAL"}, "must not be the listener between brokers"),
         ({"control.plane.listener.name": "OTHER"}, "control.plane.listener.name=OTHER: must be"),
         ({"security.inter.broker.protocol": "PLAINTEXT"}, "must not be given beside"),

@@ -74,6 +74,17 @@ def test_alone_what_is_written_counts_all_the_same():
     assert settings.internal_topics.offsets_replication_factor == 2
 
 
+def test_alone_ones_are_defaults_that_nobody_has_written():
+    described = read(file={}).describe("transaction.state.log.min.isr")
+    assert (described.text, described.layer) == ("1", Layer.DEFAULT)
+    assert [(each.text, each.layer) for each in described.synonyms] == [("1", Layer.DEFAULT)]
+    described = read(file={described.setting.name: "2"}).describe(described.setting.name)
+    assert [(each.text, each.layer) for each in described.synonyms] == [
+        ("2", Layer.FILE),
+        ("1", Layer.DEFAULT),
+    ]
+
+
 def test_an_empty_address_is_no_zookeeper():
     settings = read(file={"zookeeper.connect": ""})
     assert settings.is_alone

@@ -8,10 +8,10 @@ from odradek.broker.settings.server_settings import BY_NAME
 from odradek.broker.settings.sources import BadSettings, load, setting_of
 
 
-def loaded(tmp_path, text="", *, environment=None, overrides=()):
+def loaded(tmp_path, text="", *, environment=None, overrides=(), **others):
     file = tmp_path / "server.properties"
     file.write_text(text)
-    return load(file=file, environment=environment or {}, overrides=overrides)
+    return load(file=file, environment=environment or {}, overrides=overrides, **others)
 
 
 def refusal(tmp_path, *arguments, **keywords):
@@ -64,6 +64,46 @@ def test_other_variables_are_left_alone(tmp_path, caplog):
     assert caplog.records == []
 
 
+class TestAPort:
+    FILE = "listeners=PLAINTEXT://0.0.0.0:9092\nadvertised.listeners=PLAINTEXT://there:9092\n"
+
+    def network(self, tmp_path, text="", **sources):
+        return loaded(tmp_path, text, **sources).network
+
+    def test_beats_where_the_file_listens_and_what_it_advertises(self, tmp_path):
+        network = self.network(tmp_path, self.FILE, port=0)
+        assert network.listeners == network.advertised_listeners == "PLAINTEXT://127.0.0.1:0"
+
+    def test_beats_the_environment_too(self, tmp_path):
+        environment = {"ODRADEK_ADVERTISED_LISTENERS": "PLAINTEXT://there:1"}
+        network = self.network(tmp_path, port=7, environment=environment)
+        assert network.advertised_listeners == "PLAINTEXT://127.0.0.1:7"
+
+    def test_advertises_nothing_where_nobody_did(self, tmp_path):
+        assert self.network(tmp_path, port=7).advertised_listeners is None
+
+    def test_is_beaten_by_an_override(self, tmp_path):
+        overrides = ["advertised.listeners=PLAINTEXT://tunnel:7"]
+        network = self.network(tmp_path, self.FILE, port=7, overrides=overrides)
+        assert network.listeners == "PLAINTEXT://127.0.0.1:7"
+        assert network.advertised_listeners == "PLAINTEXT://tunnel:7"
+
+    def test_that_is_none_is_told_as_such(self, tmp_path):
+        message = refusal(tmp_path, port=70000)
+        assert message.startswith("--port: listeners=PLAINTEXT://127.0.0.1:70000: must have ports")
+
+
+def test_what_is_usual_stands_for_a_file_and_is_beaten_by_all_else(tmp_path):
+    usual = {"listeners": "PLAINTEXT://127.0.0.1:1"}
+    assert load(file=None, environment={}, overrides=(), usual=usual).network.listeners == (
+        "PLAINTEXT://127.0.0.1:1"
+    )
+    environment = {"ODRADEK_LISTENERS": "PLAINTEXT://127.0.0.1:2"}
+    settings = load(file=None, environment=environment, overrides=(), usual=usual)
+    assert settings.network.listeners == "PLAINTEXT://127.0.0.1:2"
+    assert loaded(tmp_path, "broker.id=1\n", usual=usual).network.listeners == "PLAINTEXT://:9092"
+
+
 # One line for what is wrong
 
 
@@ -71,6 +111,16 @@ def test_a_bad_value_in_the_file_is_told_with_its_line(tmp_path):
     assert refusal(tmp_path, "# numbers\nnum.partitions=0\n") == (
         "server.properties:2: num.partitions=0: must be at least 1"
     )
+
+
+def test_so_is_an_address_that_is_none(tmp_path):
+    message = refusal(tmp_path, "broker.id=1\nzookeeper.connect=localhost:abc\n")
+    assert message.startswith("server.properties:2: zookeeper.connect=localhost:abc: must be host:")
+
+
+def test_who_listens_everywhere_is_told_where_that_is_written(tmp_path):
+    message = refusal(tmp_path, "broker.id=1\nlisteners=PLAINTEXT://0.0.0.0:0\n")
+    assert message.startswith("server.properties:2: listeners=PLAINTEXT://0.0.0.0:0: needs adver")
 
 
 def test_of_a_name_given_twice_the_line_that_counts_is_told(tmp_path):

@@ -25,6 +25,7 @@ from odradek.protocol.records.batch import (
 from odradek.protocol.records.compression import Codec
 from odradek.protocol.records.control import EndTransactionMarker, marker_batch
 from odradek.protocol.records.record import Header, Record, TimestampType
+from odradek.protocol.varint import varint
 from odradek.storage.admission.batch_validation import check_request
 from odradek.storage.producers.append import AppendOrigin
 from tests.support.appends import COMPACTED, NOW_MS, PLAIN, admitted, rules_of, written
@@ -226,8 +227,37 @@ class TestInsides:
         )
         assert admitted(batch_of(*RECORDS), rules)
 
-    def test_that_contradict_the_header_pass_unread(self):
-        lying = batch_around(b"no records at all", count=2, last_delta=1)
+    @pytest.mark.parametrize("value_bytes", [1, 100, 10_000])
+    @pytest.mark.parametrize("count", [1, 3])
+    def test_begin_with_a_record_that_fits(self, count, value_bytes, unread):
+        right = batch_of(*[bytes(value_bytes)] * count)
+        assert written(admitted(right))[17:] == right[17:]
+
+    @pytest.mark.parametrize(
+        "records",
+        [
+            b"no records at all",
+            varint(-1) + bytes(20),
+            varint(21 - 1) + bytes(21),  # a byte is left over
+            varint(22) + bytes(21),
+            varint(200) + bytes(21),
+            varint(20_000) + bytes(21),
+            b"\xff" * 21,
+        ],
+    )
+    def test_that_begin_with_none_are_refused(self, records):
+        for rules in (PLAIN, rules_of(message_timestamp_type="LogAppendTime")):
+            with pytest.raises(InvalidRecord, match="contradicts itself"):
+                admitted(batch_around(records, count=1, last_delta=0), rules)
+
+    def test_that_leave_no_room_for_the_others_are_refused(self):
+        first = batch_of(bytes(50))[HEADER_BYTES:]
+        with pytest.raises(InvalidRecord, match="contradicts itself"):
+            admitted(batch_around(first, count=2, last_delta=1))
+
+    def test_that_contradict_the_header_later_on_pass_unread(self, unread):
+        first = batch_of(b"v")[HEADER_BYTES:]
+        lying = batch_around(first + b"no records at all", count=2, last_delta=1)
         assert written(admitted(lying))[17:] == lying[17:]
 
     def test_that_contradict_the_header_are_refused_once_read(self):

@@ -1,0 +1,46 @@
+"""Which of the partitions whose logs lie here are this broker's, as the tree has it?
+
+    own       to be led, here or elsewhere, as soon as the controller has seen to it
+    strays    of no topic that there is, or assigned to others: as Kafka on ZooKeeper, we keep their
+              logs and touch nothing
+
+A topic that is being deleted is neither: its logs go when the controller says so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from odradek.controller.metadata_reads import MetadataReads
+from odradek.controller.store.base import MetadataStore
+from odradek.protocol.types import TopicPartition
+
+
+class Hosted(NamedTuple):
+    """The partitions of each topic that are ours, and those that are nobody's."""
+
+    own: dict[str, set[int]]
+    strays: list[TopicPartition]
+
+
+async def hosted(
+    store: MetadataStore, partitions: Iterable[TopicPartition], *, broker_id: int
+) -> Hosted:
+    """StoreError if the tree cannot be read."""
+    by_topic: dict[str, set[int]] = {}
+    for topic, number in partitions:
+        by_topic.setdefault(topic, set()).add(number)
+    tree = MetadataReads(store)
+    going = await tree.topics_to_delete()
+    topics = await tree.topics(by_topic)
+    found = Hosted({}, [])
+    for topic in sorted(by_topic.keys() - going):
+        assigned = topics[topic].partitions if topic in topics else {}
+        ours = {number for number, at in assigned.items() if broker_id in at.replicas}
+        if by_topic[topic] & ours:
+            found.own[topic] = by_topic[topic] & ours
+        found.strays.extend(
+            TopicPartition(topic, number) for number in sorted(by_topic[topic] - ours)
+        )
+    return found

@@ -1,0 +1,29 @@
+"""``odradek serve`` stops, and comes back: without uvloop, and with threads for the network."""
+
+import signal
+
+import pytest
+
+from tests.broker.cli import test_serve
+from tests.broker.cli.test_serve import test_records_are_there_after_a_stop_and_after_a_kill
+from tests.support.many_listeners import ManyListeners
+from tests.support.plain_loop import WithoutUvloop
+
+__all__ = ["test_records_are_there_after_a_stop_and_after_a_kill"]
+
+
+@pytest.fixture(autouse=True, params=[WithoutUvloop, ManyListeners])
+def kind(request, monkeypatch):
+    """What the tests take for a broker."""
+    monkeypatch.setattr(test_serve, "BrokerProcess", request.param)
+
+
+@pytest.fixture
+def new_store():
+    return tuple
+
+
+def test_what_was_acknowledged_under_load_is_there_after_a_signal(tmp_path, new_store):
+    test_serve.test_what_was_acknowledged_under_load_is_there_after_the_end(
+        tmp_path, new_store, signal.SIGTERM
+    )

@@ -1,0 +1,48 @@
+"""Whose are the logs that lie here?"""
+
+from odradek.broker.own_partitions import hosted
+from odradek.controller.assignment import Assignment
+from odradek.controller.registration import create_roots
+from odradek.controller.store import paths
+from odradek.controller.store.payloads.topic import TopicAssignment
+from odradek.controller.store.tree import Tree
+from odradek.protocol.types import TopicPartition
+from tests.support.memory_store import MemoryStore
+
+OURS = 1
+
+
+async def tree(**topics):
+    """A store with topics, each with the replicas of its partitions."""
+    store = MemoryStore(Tree())
+    await store.open_session()
+    await create_roots(store)
+    for name, replicas in topics.items():
+        partitions = {number: Assignment(tuple(each)) for number, each in enumerate(replicas)}
+        await store.create(paths.topic(name), TopicAssignment(partitions).encode())
+    return store
+
+
+async def found(store, *names):
+    partitions = [TopicPartition(name[0], int(name[1:])) for name in names]
+    return await hosted(store, partitions, broker_id=OURS)
+
+
+async def test_those_that_are_assigned_to_this_broker_are_its_own():
+    store = await tree(a=[[1], [2, 1], [1]], b=[[1]])
+    own, strays = await found(store, "a0", "a1", "b0")
+    assert own == {"a": {0, 1}, "b": {0}}
+    assert strays == []
+
+
+async def test_those_of_others_and_of_no_topic_are_strays():
+    store = await tree(a=[[1], [2]])
+    own, strays = await found(store, "a0", "a1", "a7", "z0")
+    assert own == {"a": {0}}
+    assert strays == [("a", 1), ("a", 7), ("z", 0)]
+
+
+async def test_those_of_a_topic_that_is_being_deleted_are_neither():
+    store = await tree(a=[[1]])
+    await store.create(paths.topic_to_delete("a"), b"")
+    assert await found(store, "a0") == ({}, [])

@@ -1,0 +1,51 @@
+"""When is what done to the logs?"""
+
+import pytest
+
+from odradek.broker.schedules import start_schedules
+from odradek.broker.settings.dynamic import DynamicSettings
+from odradek.broker.settings.sources import load
+
+DAY_S = 86_400.0
+
+
+class Noted:
+    """Stands for the background: what would come round, and how often."""
+
+    def __init__(self):
+        self.intervals = {}
+
+    def every(self, interval_s, job, *, name, first_after_s):
+        self.intervals[name] = interval_s
+
+
+class Care:
+    """Whatever is done, it is not done here."""
+
+    def __getattr__(self, name):
+        return lambda: None
+
+
+def intervals(*overrides):
+    settings = load(file=None, environment={}, overrides=overrides)
+    noted = Noted()
+    start_schedules(noted, Care(), DynamicSettings(settings, broker_id=1))
+    return {name: interval_s() for name, interval_s in noted.intervals.items()}
+
+
+def test_checkpoints_are_written_as_often_as_the_most_frequent_of_them():
+    assert intervals()["checkpoints"] == 5
+    assert intervals("log.flush.offset.checkpoint.interval.ms=700")["checkpoints"] == 0.7
+
+
+@pytest.mark.parametrize("text", ["0", "-1"])
+def test_an_interval_of_0_or_less_comes_round_no_more_as_in_kafka(text):
+    only = "replica.high.watermark.checkpoint.interval.ms"
+    others = ("log.flush.offset", "log.flush.start.offset")
+    settings = [f"{only}={text}", *(f"{each}.checkpoint.interval.ms=0" for each in others)]
+    assert intervals(*settings)["checkpoints"] == DAY_S
+    assert intervals(f"{only}={text}")["checkpoints"] == 60
+
+
+def test_but_of_the_cleaner_it_is_a_pause():
+    assert intervals("log.cleaner.backoff.ms=0")["compaction"] == 0

@@ -1,0 +1,40 @@
+"""A whole broker: what its start waits for, and what it does not."""
+
+import asyncio
+
+import pytest
+
+from odradek.broker import server
+from odradek.broker.failures import CANNOT_START
+from odradek.broker.server import NotReached, Server
+from odradek.broker.settings.sources import load
+from tests.support.free_ports import free_port
+from tests.support.loops import at_end
+
+
+def broker_on(data_dir, *overrides):
+    written = [f"log.dirs={data_dir}", "listeners=PLAINTEXT://127.0.0.1:0", *overrides]
+    broker = Server(load(file=None, environment={}, overrides=written))
+    at_end(broker.stop)
+    return broker
+
+
+async def test_a_broker_that_its_controller_cannot_reach_says_where(tmp_path, monkeypatch):
+    monkeypatch.setattr(server, "FIRST_PICTURE_S", 0.5)
+    advertised = f"PLAINTEXT://127.0.0.1:{free_port()}"
+    broker = broker_on(tmp_path / "logs", f"advertised.listeners={advertised}")
+    with pytest.raises(NotReached, match=rf"at {advertised}, .*: see advertised\.listeners"):
+        await broker.start()
+    assert NotReached in CANNOT_START
+
+
+async def test_logs_of_nobody_are_kept_and_told_of_and_hold_up_no_start(tmp_path, caplog):
+    for name in ("ghost-0", "ghost-1"):
+        (tmp_path / "logs" / name).mkdir(parents=True)
+    broker = broker_on(tmp_path / "logs")
+    began = asyncio.get_running_loop().time()
+    await broker.start()
+    assert asyncio.get_running_loop().time() - began < server.OWN_LEADERS_S
+    told = [record.message for record in caplog.records if record.levelname == "WARNING"]
+    assert told == ["No partitions of this broker, but their logs are kept: ghost-0, ghost-1"]
+    assert (tmp_path / "logs" / "ghost-1" / "00000000000000000000.log").exists()

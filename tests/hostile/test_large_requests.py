@@ -1,0 +1,85 @@
+"""Requests that are in order, and ask for tens of thousands of things at once."""
+
+import select
+
+import pytest
+
+from odradek.protocol.api_keys import ApiKey
+from odradek.protocol.error_codes import ErrorCode
+from tests.support.wire_client import WireClient
+
+MANY = 40_000
+#: How many times others are answered meanwhile.  If it were done in one go, it would be a few.
+TURNS_MIN = 20
+
+TOPIC = "nowhere"
+FETCHED = [{"partition": index, "fetch_offset": 0} for index in range(MANY)]
+
+LARGE = {
+    ApiKey.FETCH: (11, {"session_epoch": 0, "topics": [{"topic": TOPIC, "partitions": FETCHED}]}),
+    ApiKey.LIST_OFFSETS: (
+        5,
+        {
+            "replica_id": -1,
+            "topics": [
+                {
+                    "name": TOPIC,
+                    "partitions": [{"partition_index": index} for index in range(MANY)],
+                }
+            ],
+        },
+    ),
+    ApiKey.OFFSET_FOR_LEADER_EPOCH: (
+        3,
+        {
+            "replica_id": -1,
+            "topics": [
+                {"topic": TOPIC, "partitions": [{"partition": index} for index in range(MANY)]}
+            ],
+        },
+    ),
+    ApiKey.METADATA: (
+        9,
+        {
+            "topics": [{"name": f"{TOPIC}-{index}"} for index in range(MANY)],
+            "allow_auto_topic_creation": False,
+        },
+    ),
+    ApiKey.PRODUCE: (
+        9,
+        {
+            "acks": 1,
+            "topic_data": [
+                {"name": TOPIC, "partition_data": [{"index": index} for index in range(MANY)]}
+            ],
+        },
+    ),
+}
+
+
+@pytest.mark.parametrize("key", LARGE, ids=lambda key: key.name)
+def test_y3_a_large_request_lets_others_have_their_turns(broker, key):
+    version, values = LARGE[key]
+    with WireClient(broker.address) as client, WireClient(broker.address) as other:
+        client.send(key, version, **values)
+        turns = 0
+        while not select.select([client.socket], [], [], 0)[0]:
+            other.call(ApiKey.API_VERSIONS, 0)
+            turns += 1
+        client.answer(key, version)
+    assert turns >= TURNS_MIN
+
+
+def test_y3_what_nobody_knows_is_not_remembered_without_end(broker):
+    version, values = LARGE[ApiKey.FETCH]
+    with WireClient(broker.address) as client:
+        answer = client.call(ApiKey.FETCH, version, **values)
+        assert answer.session_id == 0
+        few = {"session_epoch": 0, "topics": [{"topic": TOPIC, "partitions": FETCHED[:10]}]}
+        session = client.call(ApiKey.FETCH, version, **few).session_id
+        assert session > 0
+        more = {**values, "session_id": session, "session_epoch": 1}
+        assert client.call(ApiKey.FETCH, version, **more).error_code == 0
+        after = {"session_id": session, "session_epoch": 2, "topics": []}
+        refused = client.call(ApiKey.FETCH, version, **after)
+    assert refused.error_code == ErrorCode.FETCH_SESSION_ID_NOT_FOUND.code

@@ -8,6 +8,7 @@ from contextlib import contextmanager
 
 import pytest
 from kazoo.client import KazooClient
+from kazoo.exceptions import NoNodeError
 
 from odradek.protocol.api_keys import ApiKey
 from odradek.protocol.error_codes import ErrorCode
@@ -43,9 +44,10 @@ class OnZooKeeper:
 
     def registered(self):
         """What is registered, and in which epoch; None if nothing is."""
-        if self.zookeeper.exists(REGISTRATION) is None:
+        try:
+            value, stat = self.zookeeper.get(REGISTRATION)
+        except NoNodeError:
             return None
-        value, stat = self.zookeeper.get(REGISTRATION)
         return json.loads(value), stat.czxid
 
     def is_controller_again(self, epoch):

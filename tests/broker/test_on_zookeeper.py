@@ -23,7 +23,7 @@ BROKER_ID = 5
 SESSION_TIMEOUT_MS = 2_000
 #: Outlives whatever happens to ZooKeeper.
 LONG_SESSION = "zookeeper.session.timeout.ms=20000"
-WAIT_S = 20
+WAIT_S = 60
 STOP_S = 12
 NOT_NOW = (ErrorCode.UNKNOWN_SERVER_ERROR, ErrorCode.NOT_CONTROLLER)
 REGISTRATION = f"/brokers/ids/{BROKER_ID}"
@@ -161,7 +161,7 @@ def test_what_needs_zookeeper_is_done_when_it_is_back(own_zookeeper, tmp_path):
     with running(own_zookeeper, tmp_path, LONG_SESSION) as scene:
         _, epoch = scene.registered()
         own_zookeeper.kill()
-        with WireClient(scene.broker.address) as client:
+        with WireClient(scene.broker.address, timeout_s=WAIT_S) as client:
             topic = {"name": "asked-for", "num_partitions": 1, "replication_factor": 1}
             client.send(ApiKey.CREATE_TOPICS, 7, topics=[topic], timeout_ms=WAIT_S * 1000)
             own_zookeeper.start()

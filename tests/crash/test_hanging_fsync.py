@@ -4,7 +4,6 @@ Of the two log directories of a broker process one is sick; acknowledgements wai
 for those of topics that leave it to the system.
 """
 
-import select
 import signal
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass
@@ -46,7 +45,7 @@ class Writer(PartitionClient):
         return self.line().error_code
 
     def is_answered(self):
-        return bool(select.select([self.wire.socket], [], [], 0)[0])
+        return self.wire.is_answered()
 
     def values(self):
         return [bytes(record.value) for record in self.records()]

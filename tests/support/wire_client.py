@@ -7,6 +7,7 @@ Owner: the test's thread.
 
 from __future__ import annotations
 
+import select
 import socket
 from collections.abc import Mapping
 from typing import Any, Self, TypeVar
@@ -60,6 +61,12 @@ class WireClient:
     def answer_bytes(self) -> bytes:
         """The next answer without its size."""
         return self._exactly(int.from_bytes(self._exactly(4), "big"))
+
+    def is_answered(self) -> bool:
+        """Whether something has come that was not read yet."""
+        poll = select.poll()  # select() takes no descriptor above 1,023
+        poll.register(self.socket, select.POLLIN)
+        return bool(poll.poll(0))
 
     def is_hung_up(self) -> bool:
         """Waits until the broker has closed the connection, or says something instead."""

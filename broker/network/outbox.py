@@ -74,9 +74,11 @@ class Outbox:
         self.is_stuck = True
         try:
             while self._parts and left_of_turn > 0:
-                sent = self._push_first(self._parts[0])
+                sent, offered = self._push_first(self._parts[0])
                 left_of_turn -= sent
                 self._forget(sent)
+                if sent < offered:  # there is no room for more: asking again would only say so
+                    return
         except (BlockingIOError, InterruptedError):
             return
         except OSError as lost:
@@ -93,15 +95,17 @@ class Outbox:
             raise PeerGone(str(lost)) from lost
         return [memoryview(joined)[sent:]] if sent < len(joined) else []
 
-    def _push_first(self, first: Part) -> int:
+    def _push_first(self, first: Part) -> tuple[int, int]:
+        """How many bytes went out, and how many were to."""
         if isinstance(first, FileRegion):
             return self._push_region(first)
         buffers: list[Any] = list(takewhile(_is_buffer, islice(self._parts, BUFFERS_PER_CALL)))
         if self._sent_of_first:
             buffers[0] = memoryview(first)[self._sent_of_first :]
-        return self._transport.send_parts(buffers, more=len(buffers) < len(self._parts))
+        more = len(buffers) < len(self._parts)
+        return self._transport.send_parts(buffers, more=more), sum(map(len, buffers))
 
-    def _push_region(self, region: FileRegion) -> int:
+    def _push_region(self, region: FileRegion) -> tuple[int, int]:
         position = region.position + self._sent_of_first
         length = min(region.length - self._sent_of_first, BYTES_PER_TURN)
         try:
@@ -112,7 +116,7 @@ class Outbox:
             raise
         if not sent:
             raise Disconnect(f"the file of {region} has become too short")
-        return sent
+        return sent, length
 
     def _forget(self, sent: int) -> None:
         sent += self._sent_of_first

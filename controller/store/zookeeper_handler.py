@@ -26,6 +26,12 @@ READ_AHEAD_BYTES = 65_536
 SEND_LATER_BYTES_MAX = 65_536
 
 
+#: How long to wait where kazoo waits for nothing else: for the rest of an answer, or to be let in.
+#: It would wait as long as the session may last.  A server that has only begun to start may take a
+#: connection and never answer, and the session would be over before another is tried.
+ANSWER_S = 3.0
+
+
 class Handler(SequentialThreadingHandler):  # type: ignore[misc]  # kazoo has no types
     """How kazoo waits, connects and calls back.  No thread is started for calling back."""
 
@@ -105,6 +111,8 @@ class Handler(SequentialThreadingHandler):  # type: ignore[misc]  # kazoo has no
                 each.flush()
         if not ready:
             self._before_waiting()
+            if timeout is not None and len(readable) == 1:
+                timeout = min(timeout, ANSWER_S)
             ready = _polled(readable, timeout)
         return ready, [], []
 

@@ -45,7 +45,7 @@ class OnZooKeeper:
     def registered(self):
         """What is registered, and in which epoch; None if nothing is."""
         try:
-            value, stat = self.zookeeper.get(REGISTRATION)
+            value, stat = self.zookeeper.retry(self.zookeeper.get, REGISTRATION)
         except NoNodeError:
             return None
         return json.loads(value), stat.czxid
@@ -53,7 +53,7 @@ class OnZooKeeper:
     def is_controller_again(self, epoch):
         """In an epoch beyond that one."""
         _, found = self.registered() or (None, 0)
-        return found > epoch and self.zookeeper.exists("/controller") is not None
+        return found > epoch and self.zookeeper.retry(self.zookeeper.exists, "/controller")
 
 
 @contextmanager

@@ -24,8 +24,6 @@ from kazoo.handlers.threading import SequentialThreadingHandler
 
 READ_AHEAD_BYTES = 65_536
 SEND_LATER_BYTES_MAX = 65_536
-
-
 #: How long to wait where kazoo waits for nothing else: for the rest of an answer, or to be let in.
 #: It would wait as long as the session may last.  A server that has only begun to start may take a
 #: connection and never answer, and the session would be over before another is tried.

@@ -4,34 +4,19 @@ S are about storage, P about producers; Y2 and Y3 are in tests/hostile, S1 in te
 tests/interop.  What a log decides by itself is tried harder, under the same ids, in tests/storage.
 """
 
-import itertools
-
 import pytest
 
 from tests.support.broker_process import broker
 from tests.support.client_drivers import DRIVERS
-from tests.support.partition_client import PartitionClient, create_topic
+from tests.support.new_topics import new_topic
+from tests.support.partition_client import PartitionClient
 
-__all__ = ["broker"]
-
-_NUMBERS = itertools.count()
+__all__ = ["broker", "new_topic"]
 
 
 @pytest.fixture(params=DRIVERS, ids=lambda driver: driver.name)
 def driver(request):
     return request.param
-
-
-@pytest.fixture
-def new_topic(broker):
-    """Makes a topic, and tells its name."""
-
-    def make(**configs):
-        name = f"topic-{next(_NUMBERS)}"
-        create_topic(broker.address, name, **configs)
-        return name
-
-    return make
 
 
 @pytest.fixture

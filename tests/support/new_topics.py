@@ -10,9 +10,8 @@ from collections.abc import Callable
 
 import pytest
 
-from odradek.protocol.api_keys import ApiKey
 from tests.support.broker_process import BrokerProcess
-from tests.support.wire_client import call
+from tests.support.partition_client import create_topic
 
 _NUMBERS = itertools.count()
 
@@ -23,12 +22,7 @@ def new_topic(broker: BrokerProcess) -> Callable[..., str]:
 
     def make(*, partitions: int = 1, **configs: object) -> str:
         name = f"topic-{next(_NUMBERS)}"
-        written = [{"name": key.replace("_", "."), "value": str(configs[key])} for key in configs]
-        topic = {"name": name, "num_partitions": partitions, "replication_factor": 1}
-        answer = call(
-            broker.address, ApiKey.CREATE_TOPICS, 7, topics=[topic | {"configs": written}]
-        )
-        assert answer.topics[0].error_code == 0, answer
+        create_topic(broker.address, name, partitions=partitions, **configs)
         return name
 
     return make

@@ -4,8 +4,9 @@ A frame is four bytes of size, big-endian, and so many bytes.  The answer that c
 in the same call; while one is waited for, or does not go out, the connection is busy: nothing more
 is read.  What had been received already is answered next, without asking the kernel.
 
-Being busy costs nothing: the loop goes on watching, and only if it reports something is it told to
-stop, after a look whether the peer is gone.  A peer that only ended its side gets its answers.
+Waiting for an answer costs nothing: the loop goes on watching, and only if it reports something is
+it told to stop, after a look whether the peer is gone.  A peer that only ended its side gets its
+answers.  While one does not go out the loop watches for room alone, which a reset makes too.
 
 Invariant: a frame lies where it was received, untouched, until its answer is out or parked.
 Invariant: what is unsent is no more than GATHERED_BYTES and one answer.
@@ -276,13 +277,20 @@ class Connection:
         if outbox.is_stuck and not self._is_writing:
             self._is_writing = True
             self._around.loop.add_writer(self._transport.descriptor, self._run, self._writable)
+            self._stop_reading()
 
     def _writable(self) -> None:
         self._outbox.push()
         self.used_at = self._around.now()
+        if self._outbox.is_stuck:
+            return
+        self._continue()
+        if not (self.is_busy or self.is_closed or self._is_draining):
+            # Whoever asks for much has often asked for the next already.
+            self._readable()
         if not self._outbox.is_stuck:
+            self._watch()
             self._stop_writing()
-            self._continue()
 
     def _answered(self, outcome: Outcome) -> None:
         if isinstance(outcome, Parked):
@@ -323,7 +331,7 @@ class Connection:
                 self._give_back()
             else:
                 self._consume(pending, len(pending))
-            if not self.is_busy:
+            if not (self.is_busy or self._is_writing):
                 self._read_on()
 
     # Reading, and not reading.
@@ -339,13 +347,14 @@ class Connection:
         self._stop_reading()
 
     def _read_on(self) -> None:
-        if self.is_closed:
-            return
-        if not self._is_reading:
-            self._is_reading = True
-            self._around.loop.add_reader(self._transport.descriptor, self._run, self._readable)
+        self._watch()
         if self._transport.has_unread:
             self._read_unread()
+
+    def _watch(self) -> None:
+        if not (self._is_reading or self.is_closed or self._is_draining):
+            self._is_reading = True
+            self._around.loop.add_reader(self._transport.descriptor, self._run, self._readable)
 
     def _read_unread(self) -> None:
         """What the loop does not report, since the transport has it already."""

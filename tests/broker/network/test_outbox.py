@@ -41,7 +41,32 @@ def test_an_answer_that_the_peer_does_not_take_stops_the_reading():
     scene.loop.run = lambda: scene.loop.reader and scene.loop._turn()
     scene.comes(framed(b"1") + framed(b"2"))
     assert scene.asked == [b"1"]
-    assert scene.loop.writer is not None
+    assert (scene.loop.writer is not None, scene.loop.reader) == (True, None)
+
+
+def test_what_was_asked_while_an_answer_did_not_go_out_is_answered_in_the_same_turn():
+    scene = ScriptedConnection(lambda frame, _: [bytes(GATHERED_BYTES)], takes=[10])
+    scene.transport.incoming.append(framed(b"1"))
+    scene.loop._turn()
+    scene.transport.incoming.append(framed(b"2"))
+    scene.loop._turn()
+    assert scene.asked == [b"1", b"2"]
+    assert (scene.loop.writer, scene.loop.reader is not None) == (None, True)
+
+
+def test_whoever_waits_for_an_answer_after_one_that_did_not_go_out_is_watched_again():
+    scene = ScriptedConnection(lambda frame, _: [bytes(99)] if frame == b"1" else frame, takes=[9])
+    scene.comes(framed(b"1") + framed(b"2"))
+    assert (scene.asked, scene.loop.reader is not None) == ([b"1", b"2"], True)
+
+
+def test_draining_reads_nothing_when_the_last_answer_has_gone_out():
+    scene = ScriptedConnection(lambda frame, _: [bytes(GATHERED_BYTES)], takes=[10])
+    scene.transport.incoming.append(framed(b"1"))
+    scene.loop._turn()
+    scene.connection.drain()
+    scene.comes(framed(b"2"))
+    assert (scene.asked, scene.ended) == ([b"1"], [scene.connection])
 
 
 @pytest.fixture

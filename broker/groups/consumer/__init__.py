@@ -1,0 +1,13 @@
+"""Groups of the consumer protocol (KIP-848): the broker assigns, members only tell and are told.
+
+A group has an epoch, which grows with every change of its members, of what they subscribe to and of
+the topics.  For each epoch there is a target, computed by an assignor: who shall have what.  By its
+heartbeats a member is led from what it has to what it shall have; it gives up before others get.
+
+partitions.py        sets of partitions, and their form on the wire and in the log
+assignor.py          what an assignor is given
+assign_range.py      consecutive partitions of each topic
+assign_uniform.py    as even and as sticky as can be, where all subscribe to the same
+assign_mixed.py      the same where they do not
+assignors.py         the assignors by name
+"""

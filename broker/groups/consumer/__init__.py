@@ -10,4 +10,18 @@ assign_range.py      consecutive partitions of each topic
 assign_uniform.py    as even and as sticky as can be, where all subscribe to the same
 assign_mixed.py      the same where they do not
 assignors.py         the assignors by name
+
+topics.py            the cluster's topics as groups see them
+metadata_hash.py     a number that changes when the topics of a group do
+regular_expression.py  which names an expression matches, by the rules of RE2
+
+member.py            one member: what it told of itself, and what it has
+records.py           the records of the log, both ways
+group.py             one group, and how records change it
+draft.py             a decision in the making
+target.py            when there is a new epoch, and who shall have what in it
+reconcile.py         how a member is led to what it shall have
+heartbeat.py         what a member is told
+leaving.py           members that go
+heartbeat_request.py which requests make sense, and their meaning
 """

@@ -5,6 +5,7 @@ The tables (those of logs are in storage/, those of the controller in controller
     server.py           the broker as such
     network.py          listeners, connections, requests
     replication.py      replicas
+    groups.py           groups and committed offsets
     internal_topics.py  offsets and transactions
 
 All together:

@@ -16,6 +16,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Self
 
+from odradek.broker.settings.groups import GroupSettings
 from odradek.broker.settings.internal_topics import ONE_BROKER, InternalTopicSettings
 from odradek.broker.settings.network import NetworkSettings
 from odradek.broker.settings.replication import ReplicationSettings
@@ -36,6 +37,7 @@ TABLES: tuple[type[Settings], ...] = (
     LogSettings,
     CleanerSettings,
     ReplicationSettings,
+    GroupSettings,
     InternalTopicSettings,
     ControllerSettings,
     ZooKeeperSettings,
@@ -59,6 +61,7 @@ class ServerSettings:
     log: LogSettings
     cleaner: CleanerSettings
     replication: ReplicationSettings
+    groups: GroupSettings
     internal_topics: InternalTopicSettings
     controller: ControllerSettings
     zookeeper: ZooKeeperSettings
@@ -77,6 +80,7 @@ class ServerSettings:
             LogSettings.read(layers),
             CleanerSettings.read(layers),
             ReplicationSettings.read(layers),
+            GroupSettings.read(layers),
             InternalTopicSettings.read(layers),
             ControllerSettings.read(layers),
             ZooKeeperSettings.read(layers),
@@ -108,6 +112,7 @@ class ServerSettings:
             self.log,
             self.cleaner,
             self.replication,
+            self.groups,
             self.internal_topics,
             self.controller,
             self.zookeeper,

@@ -1,0 +1,39 @@
+"""OffsetDelete: a group's offsets of topics that it no longer reads are deleted."""
+
+from __future__ import annotations
+
+from odradek.broker.call import Call
+from odradek.broker.groups.committing import delete_offsets
+from odradek.broker.groups.coordinator import GroupCoordinator
+from odradek.protocol.api.offset_delete import OffsetDeleteRequest, OffsetDeleteResponse
+from odradek.protocol.errors import code_of
+
+Topic = OffsetDeleteResponse.Topic
+
+
+def handle(groups: GroupCoordinator, call: Call[OffsetDeleteRequest]) -> OffsetDeleteResponse:
+    request = call.request
+    places = [
+        (topic.name, asked.partition_index)
+        for topic in request.topics
+        for asked in topic.partitions
+    ]
+    shard = groups.shard_of_members(request.group_id)
+    outcomes = delete_offsets(shard, request.group_id, places)
+    return OffsetDeleteResponse(
+        error_code=0,
+        throttle_time_ms=0,
+        topics=[
+            Topic(
+                name=topic.name,
+                partitions=[
+                    Topic.Partition(
+                        partition_index=asked.partition_index,
+                        error_code=code_of(outcomes[topic.name, asked.partition_index]),
+                    )
+                    for asked in topic.partitions
+                ],
+            )
+            for topic in request.topics
+        ],
+    )

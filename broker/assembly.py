@@ -20,6 +20,7 @@ from odradek.broker.coordinator.lookup import CoordinatorLookup
 from odradek.broker.coordinator.partition_log import Means
 from odradek.broker.disk import Disk
 from odradek.broker.fetching.fetch_sessions import FetchSessions
+from odradek.broker.groups.consumer.topics import TopicsLens
 from odradek.broker.groups.coordinator import GroupCoordinator
 from odradek.broker.groups.old_offsets import OldOffsets
 from odradek.broker.groups.world import World
@@ -131,7 +132,14 @@ class Assembly:
             partition_count=lambda: settings.current.internal_topics.offsets_partitions,
         )
         options = settings.current.groups
-        world = World(options, asyncio.get_running_loop(), clock.now_ms, _new_id)
+        world = World(
+            options,
+            asyncio.get_running_loop(),
+            clock.now_ms,
+            _new_id,
+            settings.current.consumer_groups,
+            TopicsLens(lambda: self.cluster.picture),
+        )
         means = Means(options, clock.now_ms, ground.background.start, ground.disk.run)
         return GroupCoordinator(lookup, world, means)
 

@@ -18,6 +18,8 @@ from odradek.broker.handlers import (
     alter_partition_reassignments,
     alter_replica_log_dirs,
     api_versions,
+    consumer_group_describe,
+    consumer_group_heartbeat,
     controlled_shutdown,
     create_partitions,
     create_topics,
@@ -217,6 +219,16 @@ def _groups(broker: Services) -> list[Route]:
         ),
         Route(ApiKey.LIST_GROUPS, partial(list_groups.handle, groups)),
         Route(ApiKey.DELETE_GROUPS, partial(delete_groups.handle, groups), delete_groups.refused),
+        Route(
+            ApiKey.CONSUMER_GROUP_HEARTBEAT,
+            partial(consumer_group_heartbeat.handle, groups),
+            consumer_group_heartbeat.refused,
+        ),
+        Route(
+            ApiKey.CONSUMER_GROUP_DESCRIBE,
+            partial(consumer_group_describe.handle, groups),
+            consumer_group_describe.refused,
+        ),
     ]
 
 

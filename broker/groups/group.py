@@ -28,6 +28,8 @@ class Committer(NamedTuple):
     instance_id: str | None
     #: Of a consumer group, the member's epoch.
     generation: int
+    #: Whether the request is of a version that has epochs.
+    knows_epochs: bool = True
 
     @property
     def is_member(self) -> bool:

@@ -18,6 +18,10 @@ from collections.abc import Callable, Mapping
 from odradek.broker.coordinator.partition_log import PartitionLog
 from odradek.broker.groups import records
 from odradek.broker.groups.classic.group import ClassicGroup
+from odradek.broker.groups.consumer.group import ConsumerGroup
+from odradek.broker.groups.consumer.live_group import LiveGroup
+from odradek.broker.groups.consumer.records import KINDS as CONSUMER_GROUP_KEYS
+from odradek.broker.groups.consumer.records import from_stored, group_of
 from odradek.broker.groups.group import Group
 from odradek.broker.groups.offsets import GroupOffsets
 from odradek.broker.groups.world import World
@@ -101,8 +105,18 @@ def _apply_classic_group(shard: GroupShard, key: bytes, value: bytes, offset: in
     shard.groups[group_id] = ClassicGroup.loaded(shard, group_id, records.read_group_value(value))
 
 
+def _apply_to_consumer_group(shard: GroupShard, key: bytes, value: bytes, offset: int) -> None:
+    record = from_stored(key, value)
+    group_id = group_of(record)
+    group = shard.groups.get(group_id)
+    if not isinstance(group, LiveGroup):
+        group = shard.groups[group_id] = LiveGroup(shard, ConsumerGroup(group_id))
+    group.group.apply(record)
+
+
 #: By the version of a record's key, what it is applied to.
 APPLIED_TO: Mapping[int, Callable[[GroupShard, bytes, bytes, int], None]] = {
+    **dict.fromkeys(CONSUMER_GROUP_KEYS, _apply_to_consumer_group),
     **dict.fromkeys(records.OFFSET_KEYS, _apply_offset),
     records.GROUP_KEY: _apply_classic_group,
 }

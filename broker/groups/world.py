@@ -7,10 +7,13 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Protocol
 
+from odradek.broker.groups.consumer.topics import TopicsLens
 from odradek.broker.groups.deadline import Timers
+from odradek.broker.metadata.picture import Picture
+from odradek.broker.settings.consumer_groups import ConsumerGroupSettings
 from odradek.broker.settings.groups import GroupSettings
 
 
@@ -30,3 +33,6 @@ class World:
     now_ms: Callable[[], int]
     #: Makes the part of a member's id that nobody else has.
     new_id: Callable[[], str]
+    consumer_settings: ConsumerGroupSettings = field(default_factory=ConsumerGroupSettings)
+    #: The cluster's topics, to be assigned.
+    topics: TopicsLens = field(default_factory=lambda: TopicsLens(Picture))

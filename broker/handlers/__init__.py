@@ -45,6 +45,8 @@ Groups:
     describe_groups.py        state and members
     list_groups.py            which there are
     delete_groups.py          delete them
+    consumer_group_heartbeat.py  all that a member of the consumer protocol has to say
+    consumer_group_describe.py  state and members of a group of that protocol
 
 Topics:
 

@@ -30,6 +30,7 @@ _NONE = ErrorCode.NONE.code
 _UNKNOWN = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION.code
 _TOO_LARGE = ErrorCode.OFFSET_METADATA_TOO_LARGE.code
 _UNSET = -1
+_FIRST_VERSION_WITH_EPOCHS = 9
 
 
 class Cluster(Protocol):
@@ -69,19 +70,25 @@ def handle(
         response.topics.append(Topic(name=topic.name, partitions=shown))
     if not lines:
         return response
-    return _committed(groups, request, commits, lines, response)
+    knows_epochs = call.version >= _FIRST_VERSION_WITH_EPOCHS
+    return _committed(groups, request, commits, (lines, response), knows_epochs=knows_epochs)
 
 
 def _committed(
     groups: GroupCoordinator,
     request: OffsetCommitRequest,
     commits: list[NewCommit],
-    lines: list[Line],
-    response: Response,
+    answer: tuple[list[Line], Response],
+    *,
+    knows_epochs: bool,
 ) -> Response | Parked[Response]:
-    """``lines`` are of partitions that there are."""
+    """In ``answer``, the lines of partitions that there are, and all of it."""
+    lines, response = answer
     committer = Committer(
-        request.member_id, request.group_instance_id, request.generation_id_or_member_epoch
+        request.member_id,
+        request.group_instance_id,
+        request.generation_id_or_member_epoch,
+        knows_epochs,
     )
     try:
         shard = groups.shard(request.group_id)

@@ -6,6 +6,7 @@ The tables (those of logs are in storage/, those of the controller in controller
     network.py          listeners, connections, requests
     replication.py      replicas
     groups.py           groups and committed offsets
+    consumer_groups.py  groups of the consumer protocol
     internal_topics.py  offsets and transactions
 
 All together:

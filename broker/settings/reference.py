@@ -5,6 +5,7 @@ python -m odradek.broker.settings.reference > docs/configuration.md
 
 import sys
 
+from odradek.broker.settings.consumer_groups import ConsumerGroupSettings
 from odradek.broker.settings.groups import GroupSettings
 from odradek.broker.settings.internal_topics import InternalTopicSettings
 from odradek.broker.settings.network import NetworkSettings
@@ -64,6 +65,7 @@ SECTIONS: tuple[tuple[str, type[Settings]], ...] = (
     ("Compaction", CleanerSettings),
     ("Replication", ReplicationSettings),
     ("Groups", GroupSettings),
+    ("Groups of the consumer protocol", ConsumerGroupSettings),
     ("Internal topics", InternalTopicSettings),
     ("The controller", ControllerSettings),
     ("ZooKeeper", ZooKeeperSettings),

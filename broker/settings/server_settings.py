@@ -16,6 +16,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Self
 
+from odradek.broker.settings.consumer_groups import ConsumerGroupSettings
 from odradek.broker.settings.groups import GroupSettings
 from odradek.broker.settings.internal_topics import ONE_BROKER, InternalTopicSettings
 from odradek.broker.settings.network import NetworkSettings
@@ -38,6 +39,7 @@ TABLES: tuple[type[Settings], ...] = (
     CleanerSettings,
     ReplicationSettings,
     GroupSettings,
+    ConsumerGroupSettings,
     InternalTopicSettings,
     ControllerSettings,
     ZooKeeperSettings,
@@ -62,6 +64,7 @@ class ServerSettings:
     cleaner: CleanerSettings
     replication: ReplicationSettings
     groups: GroupSettings
+    consumer_groups: ConsumerGroupSettings
     internal_topics: InternalTopicSettings
     controller: ControllerSettings
     zookeeper: ZooKeeperSettings
@@ -81,6 +84,7 @@ class ServerSettings:
             CleanerSettings.read(layers),
             ReplicationSettings.read(layers),
             GroupSettings.read(layers),
+            ConsumerGroupSettings.read(layers),
             InternalTopicSettings.read(layers),
             ControllerSettings.read(layers),
             ZooKeeperSettings.read(layers),
@@ -113,6 +117,7 @@ class ServerSettings:
             self.cleaner,
             self.replication,
             self.groups,
+            self.consumer_groups,
             self.internal_topics,
             self.controller,
             self.zookeeper,

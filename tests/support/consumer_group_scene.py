@@ -15,33 +15,18 @@ from odradek.broker.groups.consumer.heartbeat import Heartbeat, Told, decide_hea
 from odradek.broker.groups.consumer.leaving import decide_leave, decide_removal
 from odradek.broker.groups.consumer.member import LEAVING, LEAVING_FOR_A_WHILE, Member
 from odradek.broker.groups.consumer.partitions import Partitions, TopicIdPartition
-from odradek.broker.groups.consumer.records import Record
+from odradek.broker.groups.consumer.records import Record, as_stored, from_stored
 from odradek.broker.groups.consumer.topics import Topics
-from odradek.protocol.internal.log_record import GROUP_LOG, decode_part, encode_part, part_version
 from tests.support.metadata_updates import GOING, cluster, live_broker, state, topic_id, update
 
 GROUP = "the-group"
 Stored = tuple[bytes, bytes | None]
 
 
-def stored(record: Record) -> Stored:
-    """As bytes; a key's version is its only one."""
-    key_version = record.key.__schema__.versions.high
-    value = None if record.value is None else encode_part(record.value, 0)
-    return encode_part(record.key, key_version), value
-
-
-def read(key: bytes, value: bytes | None) -> Record:
-    kind = GROUP_LOG[part_version(key)]
-    return Record(
-        decode_part(kind.key, key), None if value is None else decode_part(kind.value, value)
-    )
-
-
 def replayed(log: Iterable[Stored]) -> ConsumerGroup:
     group = ConsumerGroup(GROUP)
     for each in log:
-        group.apply(read(*each))
+        group.apply(from_stored(*each))
     return group
 
 
@@ -93,9 +78,9 @@ class GroupScene:
 
     def write(self, records: Iterable[Record]) -> None:
         for record in records:
-            entry = stored(record)
+            entry = as_stored(record)
             self.log.append(entry)
-            self.group.apply(read(*entry))
+            self.group.apply(from_stored(*entry))
 
     def heartbeat(self, member_id: str, epoch: int, **said: Any) -> Told:
         beat = Heartbeat(member_id, epoch, client_id="client", client_host="/127.0.0.1", **said)

@@ -10,6 +10,9 @@ from odradek.broker.groups.classic.join import Joining, join
 from odradek.broker.groups.classic.leave import leave
 from odradek.broker.groups.classic.outcomes import NO_MEMBER, Joined, JoinRequest
 from odradek.broker.groups.classic.sync import Syncing, SyncRequest, sync
+from odradek.broker.groups.consumer import classic_members
+from odradek.broker.groups.consumer.live_group import LiveGroup
+from odradek.broker.groups.offset_expiry import delete_group_alone
 from odradek.broker.groups.shard import GroupShard
 from odradek.protocol.errors import (
     InconsistentGroupProtocol,
@@ -29,6 +32,11 @@ def join_group(shard: GroupShard, group_id: str, request: JoinRequest) -> Joinin
     ):
         return Joined(member_id=request.member_id, failure=InvalidSessionTimeout())
     group = shard.groups.get(group_id)
+    if isinstance(group, LiveGroup) and not group.is_empty:
+        return classic_members.join(group, request)
+    if isinstance(group, LiveGroup):
+        delete_group_alone(shard, group)
+        group = None
     if group is None:
         if request.member_id != NO_MEMBER:
             return Joined(member_id=request.member_id, failure=UnknownMemberId())
@@ -43,6 +51,9 @@ def join_group(shard: GroupShard, group_id: str, request: JoinRequest) -> Joinin
 
 def sync_group(shard: GroupShard, group_id: str, request: SyncRequest) -> Syncing:
     """Raises what the member is told."""
+    group = shard.groups.get(group_id)
+    if isinstance(group, LiveGroup):
+        return classic_members.sync(group, request)
     return sync(_group(shard, group_id), request)
 
 
@@ -50,6 +61,10 @@ def heartbeat(
     shard: GroupShard, group_id: str, member_id: str, instance_id: str | None, generation: int
 ) -> None:
     """Raises what the member is told."""
+    group = shard.groups.get(group_id)
+    if isinstance(group, LiveGroup):
+        classic_members.heartbeat(group, member_id, instance_id, generation)
+        return
     _group(shard, group_id).heartbeat(member_id, instance_id, generation)
 
 
@@ -57,8 +72,12 @@ def leave_group(
     shard: GroupShard, group_id: str, member_id: str, instance_id: str | None, reason: str | None
 ) -> KafkaError | None:
     """What the member is told, if anything stands against it."""
+    group = shard.groups.get(group_id)
     try:
-        leave(_group(shard, group_id), member_id, instance_id, reason=reason)
+        if isinstance(group, LiveGroup):
+            classic_members.leave(group, member_id, instance_id)
+        else:
+            leave(_group(shard, group_id), member_id, instance_id, reason=reason)
     except KafkaError as failure:
         return failure
     return None

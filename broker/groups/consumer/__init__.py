@@ -24,4 +24,10 @@ reconcile.py         how a member is led to what it shall have
 heartbeat.py         what a member is told
 leaving.py           members that go
 heartbeat_request.py which requests make sense, and their meaning
+
+live_group.py        a group at work: its log, and its timers
+requests.py          what members ask for, led to their group
+migration.py         groups that pass from the classic protocol to this one, and back
+classic_members.py   members of the classic protocol in such a group
+classic_blobs.py     what those tell one another
 """

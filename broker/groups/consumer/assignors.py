@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from functools import cache
 
 from odradek.broker.groups.consumer import assign_range, assign_uniform
 from odradek.broker.groups.consumer.assignor import Assignor
@@ -31,15 +32,6 @@ class Assignors:
 
     names: tuple[str, ...] = tuple(ASSIGNORS)
 
-    @classmethod
-    def of_setting(cls, setting: Iterable[str]) -> Assignors:
-        """Raises ValueError for one that there is not."""
-        names = tuple(dict.fromkeys(_KAFKA_CLASSES.get(each, each) for each in setting))
-        for name in names:
-            if name not in ASSIGNORS:
-                raise ValueError(f"{name} is none of {', '.join(ASSIGNORS)}")
-        return cls(names or tuple(ASSIGNORS))
-
     def __contains__(self, name: str) -> bool:
         return name in self.names
 
@@ -47,3 +39,13 @@ class Assignors:
         """What most members ask for; among equals, what the setting names first."""
         votes = Counter(each for each in wishes if each in self.names)
         return max(self.names, key=lambda name: votes[name])
+
+
+@cache
+def assignors_of(setting: tuple[str, ...]) -> Assignors:
+    """Raises ValueError for one that there is not."""
+    names = tuple(dict.fromkeys(_KAFKA_CLASSES.get(each, each) for each in setting))
+    for name in names:
+        if name not in ASSIGNORS:
+            raise ValueError(f"{name} is none of {', '.join(ASSIGNORS)}")
+    return Assignors(names or tuple(ASSIGNORS))

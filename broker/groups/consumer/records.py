@@ -24,12 +24,17 @@ from odradek.broker.groups.consumer.member import (
     Subscription,
 )
 from odradek.broker.groups.consumer.partitions import Partitions, from_topics, to_topics
+from odradek.protocol.codec import Buffer
 from odradek.protocol.internal import consumer_group_log as log
+from odradek.protocol.internal.log_record import GROUP_LOG, decode_part, encode_part, part_version
 from odradek.protocol.schema import Message
 
 #: Of the group's value, from 4.1 on (KIP-1101).  The schema is that of 3.9, which keeps the tag.
 METADATA_HASH_TAG = 0
 _INT64 = Struct(">q")
+_VALUE_VERSION = 0
+#: The versions of the keys that are about groups of this protocol.
+KINDS = (*range(3, 9), 16)
 
 
 class Record(NamedTuple):
@@ -45,6 +50,25 @@ class Resolved:
 
     topics: frozenset[str]
     timestamp_ms: int
+
+
+def as_stored(record: Record) -> tuple[bytes, bytes | None]:
+    """A key has one version, and its number is the kind."""
+    value = None if record.value is None else encode_part(record.value, _VALUE_VERSION)
+    return encode_part(record.key, record.key.__schema__.versions.high), value
+
+
+def from_stored(key: Buffer, value: Buffer | None) -> Record:
+    """Of one of KINDS."""
+    kind = GROUP_LOG[part_version(key)]
+    return Record(
+        decode_part(kind.key, key), None if value is None else decode_part(kind.value, value)
+    )
+
+
+def group_of(record: Record) -> str:
+    group_id: str = record.key.group_id  # type: ignore[attr-defined]  # every key has one
+    return group_id
 
 
 # Making them

@@ -11,7 +11,7 @@ Owner: the event loop.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import NamedTuple
 
 from odradek.broker.groups.consumer.metadata_hash import hash_of_group, hash_of_topic
@@ -24,6 +24,19 @@ class _HashWith(NamedTuple):
     """What the hash of a topic depends on beside the topic."""
 
     racks: frozenset[tuple[int, str]]
+
+
+class TopicsLens:
+    """Shows the topics of the present picture, the same as long as it is the same."""
+
+    def __init__(self, picture: Callable[[], Picture]) -> None:
+        self._picture = picture
+        self._topics = Topics(picture())
+
+    @property
+    def now(self) -> Topics:
+        self._topics = self._topics.after(self._picture())
+        return self._topics
 
 
 class Topics:

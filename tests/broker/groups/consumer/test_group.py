@@ -12,9 +12,9 @@ from odradek.broker.groups.consumer.member import (
     MemberState,
     Subscription,
 )
-from odradek.broker.groups.consumer.records import Resolved
+from odradek.broker.groups.consumer.records import Resolved, as_stored, from_stored
 from odradek.protocol.internal import consumer_group_log as log
-from tests.support.consumer_group_scene import GROUP, parts, read, replayed, stored
+from tests.support.consumer_group_scene import GROUP, parts, replayed
 from tests.support.subscriptions import A, B, partitions
 
 METADATA = MemberMetadata(
@@ -33,7 +33,7 @@ CURRENT = CurrentAssignment(
 
 
 def loaded(*written):
-    return replayed(map(stored, written))
+    return replayed(map(as_stored, written))
 
 
 def test_every_kind_of_record_is_read_as_it_was_written():
@@ -56,9 +56,9 @@ def test_every_kind_of_record_is_read_as_it_was_written():
 
 
 def test_the_hash_is_where_kafka_4_1_has_it():
-    _, value = stored(records.group_epoch(GROUP, 1, 0x7B1E6BE792088E98))
+    _, value = as_stored(records.group_epoch(GROUP, 1, 0x7B1E6BE792088E98))
     assert value == bytes.fromhex("0000000000010100087b1e6be792088e98")
-    assert stored(records.group_epoch(GROUP, 1, 0))[1] == bytes.fromhex("00000000000100")
+    assert as_stored(records.group_epoch(GROUP, 1, 0))[1] == bytes.fromhex("00000000000100")
 
 
 def test_deleting_a_member_leaves_nothing_of_it():
@@ -133,6 +133,6 @@ def test_a_copy_shares_no_change():
     before = parts(group.copy())
     twin = group.copy()
     for record in records.without_member(GROUP, "m"):
-        twin.apply(read(*stored(record)))
+        twin.apply(from_stored(*as_stored(record)))
     assert parts(group) == before
     assert not twin.members

@@ -4,6 +4,7 @@ import pytest
 
 from odradek.broker.groups.consumer.group import GroupState
 from odradek.broker.groups.consumer.member import MemberState
+from odradek.broker.groups.consumer.records import from_stored
 from odradek.protocol.errors import (
     FencedInstanceId,
     FencedMemberEpoch,
@@ -13,7 +14,7 @@ from odradek.protocol.errors import (
     UnreleasedInstanceId,
 )
 from odradek.protocol.internal.consumer_group_log import ConsumerGroupPartitionMetadataKey
-from tests.support.consumer_group_scene import GROUP, GroupScene, of, read
+from tests.support.consumer_group_scene import GROUP, GroupScene, of
 
 
 @pytest.fixture
@@ -22,7 +23,7 @@ def scene():
 
 
 def kinds(scene, since=0):
-    return [type(read(*each).key).__name__ for each in scene.log[since:]]
+    return [type(from_stored(*each).key).__name__ for each in scene.log[since:]]
 
 
 def test_the_first_member_gets_everything_at_once(scene):
@@ -111,7 +112,7 @@ def test_a_loaded_group_whose_topics_are_the_same_stays_in_its_epoch(scene):
 def test_what_older_brokers_wrote_of_topics_is_deleted_with_the_next_epoch(scene):
     scene.group.has_partition_metadata = True
     scene.join("m1", "a")
-    deleted = [read(*each) for each in scene.log if each[1] is None]
+    deleted = [from_stored(*each) for each in scene.log if each[1] is None]
     assert [each.key for each in deleted] == [ConsumerGroupPartitionMetadataKey(group_id=GROUP)]
 
 

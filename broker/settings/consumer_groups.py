@@ -11,6 +11,11 @@ from odradek.config.settings import Settings
 #: Whether groups may pass from one protocol to the other while they have members.
 MIGRATION_POLICIES = ("bidirectional", "upgrade", "downgrade", "disabled")
 CONSUMER = "consumer"
+#: Kafka's own, which stand for `uniform` and `range`.
+_ASSIGNOR_CLASSES = (
+    "org.apache.kafka.coordinator.group.assignor.UniformAssignor",
+    "org.apache.kafka.coordinator.group.assignor.RangeAssignor",
+)
 
 
 class ConsumerGroupSettings(Settings):
@@ -32,13 +37,8 @@ class ConsumerGroupSettings(Settings):
     )
     assignors: tuple[str, ...] = text_list(
         "group.consumer.assignors",
-        default=("uniform", "range"),
-        one_of=(
-            "uniform",
-            "range",
-            "org.apache.kafka.coordinator.group.assignor.UniformAssignor",
-            "org.apache.kafka.coordinator.group.assignor.RangeAssignor",
-        ),
+        default=_ASSIGNOR_CLASSES,
+        one_of=("uniform", "range", *_ASSIGNOR_CLASSES),
         doc="The assignors that members may ask for; the first is for those who do not.",
     )
     max_size: int = integer(

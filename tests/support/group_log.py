@@ -1,4 +1,4 @@
-"""A group's log in memory: real batches, numbered as a partition would, and replayed as from one."""
+"""A group's log in memory: real batches, numbered as in a partition, and replayed as from one."""
 
 from collections.abc import Sequence
 

@@ -132,7 +132,7 @@ class TestUse:
 
 class TestEnd:
     def test_whoever_waits_is_told_to_look_for_another_coordinator(self, scene):
-        leader, follower = scene.stable(2)
+        _, follower = scene.stable(2)
         joining = scene.join(follower, topics=("other",))
         scene.shard.end()
         assert joining.error == "NOT_COORDINATOR"

@@ -61,7 +61,7 @@ class Coordinating:
         self.started: list[asyncio.Task[Any]] = []
         self.means = Means(options, lambda: NOW_MS, self._start, self.hosting.disk.run)
         self.lookup = CoordinatorLookup(
-            CONSUMER_OFFSETS, self.cluster, self, partition_count=lambda: partitions
+            CONSUMER_OFFSETS, self.cluster, self, partition_count=lambda: max(partitions, 1)
         )
         self.groups = GroupCoordinator(self.lookup, world, self.means)
         self.store = MemoryStore(Tree())

@@ -13,6 +13,7 @@ import queue
 import sys
 import threading
 import time
+from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
 
@@ -74,9 +75,26 @@ def confluent_record(message: Any) -> tuple[str, int, int, str]:
     return message.topic(), message.partition(), message.offset(), message.value().decode()
 
 
+def copier(address: str, topic: str | None) -> Callable[[list[Any]], None]:
+    """Writes all it is given to a topic, and waits until it is there."""
+    from confluent_kafka import Producer
+
+    if topic is None:
+        return lambda messages: None
+    producer = Producer({"bootstrap.servers": address, "linger.ms": 1})
+
+    def copy(messages: list[Any]) -> None:
+        for message in messages:
+            producer.produce(topic, message.value(), partition=message.partition())
+        assert producer.flush(30) == 0
+
+    return copy
+
+
 def run_confluent(address: str, options: SimpleNamespace) -> None:
     from confluent_kafka import Consumer, KafkaException, TopicPartition
 
+    copy = copier(address, options.copy_to)
     consumer = Consumer(confluent_settings(address, options))
 
     def note(event: str) -> Any:
@@ -98,6 +116,7 @@ def run_confluent(address: str, options: SimpleNamespace) -> None:
                 break
             subscribe(arguments)
         messages = [each for each in consumer.consume(100, timeout=0.1) if not each.error()]
+        copy(messages)
         offsets = tell_records([confluent_record(each) for each in messages])
         if offsets:
             begun_at = time.monotonic()

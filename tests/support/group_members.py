@@ -36,6 +36,8 @@ class MemberOptions:
     assignor: str = "range"
     instance: str | None = None
     session_ms: int = 6_000
+    #: Where records are copied to before they are committed; by confluent only.
+    copy_to: str | None = None
 
 
 class Member:

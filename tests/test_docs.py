@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from odradek.broker.settings import reference as settings_reference
 from odradek.broker.groups.classic import state as group_state
+from odradek.broker.settings import reference as settings_reference
 from odradek.controller import partition_state, replica_state
 from odradek.protocol.reference import as_markdown
 from tests.support.state_diagrams import diagram

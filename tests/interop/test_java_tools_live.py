@@ -380,11 +380,9 @@ def test_what_is_in_our_files_is_told(run, tools, broker, new_topic):
 @pytest.mark.parametrize(
     ("tool", "arguments", "missing"),
     [
-        ("ConsumerGroupCommand", ["--list"], "LIST_GROUPS"),
         ("AclCommand", ["--list"], "DESCRIBE_ACLS"),
         ("MetadataQuorumCommand", ["describe", "--status"], "DESCRIBE_QUORUM"),
         ("TransactionsCommand", ["list"], "LIST_TRANSACTIONS"),
-        ("ConsumerPerformance", ["--topic", "t", "--messages", "1"], "FIND_COORDINATOR"),
     ],
 )
 def test_tools_of_what_is_not_served_say_so(tools, broker, tool, arguments, missing):

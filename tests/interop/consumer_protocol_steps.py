@@ -115,7 +115,12 @@ class Story:
         return self.call(ApiKey.OFFSET_FETCH, 9, groups=[asked], require_stable=True)
 
     def describe(self, *groups: str) -> Any:
-        return self.call(ApiKey.CONSUMER_GROUP_DESCRIBE, 1, group_ids=list(groups))
+        return self._until_ready(
+            ApiKey.CONSUMER_GROUP_DESCRIBE,
+            1,
+            lambda answer: max(each.error_code for each in answer.groups),
+            group_ids=list(groups),
+        )
 
     def list(self, **filters: Any) -> Any:
         return self.call(ApiKey.LIST_GROUPS, 5, **filters)

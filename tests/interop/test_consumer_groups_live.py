@@ -16,7 +16,10 @@ from odradek.protocol.records.record_set import batches_of_any_magic
 from tests.interop.consumer_protocol_steps import MEMBERS_MAX, Story, told
 from tests.support.apache_kafka import kraft_broker
 from tests.support.broker_process import BrokerProcess
+from tests.support.client_driver import Sent
+from tests.support.confluent_driver import ConfluentDriver
 from tests.support.group_scene import GROUP
+from tests.support.java_conversation import JavaTools
 from tests.support.live_group_scene import LiveGroupScene
 from tests.support.metadata_updates import state
 
@@ -28,6 +31,8 @@ SETTINGS = {
 }
 CONSUMER_OFFSETS = "__consumer_offsets"
 CLEAN = ".kafka_cleanshutdown"
+CONSOLE_CONSUMER = "consumer.ConsoleConsumer"
+GROUPS_TOOL = "consumer.group.ConsumerGroupCommand"
 
 
 @pytest.fixture
@@ -134,3 +139,40 @@ def test_kafka_loads_our_log_and_goes_on_in_the_same_epoch(kafka):
     assert [each.error_code for each in answered] == [0, 0]
     assert story.describe(GROUP).groups[0].group_epoch == ours.group_epoch
     story.close()
+
+
+# Kafka's own consumer
+
+
+@pytest.fixture
+def ours(tmp_path):
+    quick = ("group.consumer.min.heartbeat.interval.ms=100", "offsets.topic.num.partitions=4")
+    interval = "group.consumer.heartbeat.interval.ms=100"
+    with BrokerProcess(tmp_path / "logs", *quick, interval).start() as broker:
+        yield broker
+
+
+def test_kafkas_console_consumer_and_groups_tool_speak_the_protocol(kafka_41_jars, ours):
+    story = Story(ours.address)
+    story.close()
+    values = [f"value-{number}" for number in range(20)]
+    with ConfluentDriver().producer(ours.address) as producer:
+        producer.send("a", [Sent(value.encode(), partition=0) for value in values])
+    with JavaTools(kafka_41_jars) as tools:
+        to_our_broker = ("--bootstrap-server", ours.address)
+        for expected in (values[:12], values[12:]):
+            consumed = tools.run(
+                CONSOLE_CONSUMER,
+                *to_our_broker,
+                *("--topic", "a", "--group", "java", "--from-beginning"),
+                *("--max-messages", str(len(expected)), "--timeout-ms", "30000"),
+                *("--consumer-property", "group.protocol=consumer"),
+            )
+            assert consumed.out.split() == expected, consumed
+        listed = tools.run(GROUPS_TOOL, *to_our_broker, "--list", "--type")
+        assert ["java", "Consumer"] in [line.split() for line in listed.out.splitlines()]
+        state = tools.run(GROUPS_TOOL, *to_our_broker, "--describe", "--group", "java", "--state")
+        assert "Empty" in state.out
+        offsets = tools.run(GROUPS_TOOL, *to_our_broker, "--describe", "--group", "java")
+        lines = [line.split() for line in offsets.out.splitlines()]
+        assert ["java", "a", "0", "20", "20", "0"] in [line[:6] for line in lines]

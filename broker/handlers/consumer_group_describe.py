@@ -10,7 +10,7 @@ from odradek.broker.groups.consumer.assignors import assignors_of
 from odradek.broker.groups.consumer.group import ConsumerGroup
 from odradek.broker.groups.consumer.member import Member
 from odradek.broker.groups.consumer.partitions import Partitions, to_topics
-from odradek.broker.groups.consumer.requests import find
+from odradek.broker.groups.consumer.requests import check_enabled, find
 from odradek.broker.groups.consumer.target import preferred_assignor
 from odradek.broker.groups.consumer.topics import Topics
 from odradek.broker.groups.coordinator import GroupCoordinator
@@ -43,12 +43,14 @@ def handle(
 def _described(
     groups: GroupCoordinator, group_id: str, call: Call[ConsumerGroupDescribeRequest]
 ) -> Shown:
+    settings = groups.world.consumer_settings
     try:
+        check_enabled(settings)
         live = find(groups.shard_of_members(group_id), group_id)
     except KafkaError as failure:
         return _nobody(group_id, failure)
-    assignors = assignors_of(groups.world.consumer_settings.assignors)
-    shown = _shown(live.group, groups.world.topics.now, preferred_assignor(live.group, assignors))
+    assignor = preferred_assignor(live.group, assignors_of(settings.assignors))
+    shown = _shown(live.group, groups.world.topics.now, assignor)
     if call.request.include_authorized_operations:
         shown.authorized_operations = authorized_operations.ON_A_GROUP
     return shown

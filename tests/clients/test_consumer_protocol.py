@@ -1,6 +1,7 @@
 """Consumers with ``group.protocol=consumer`` (KIP-848): confluent-kafka on a broker process."""
 
 import itertools
+import random
 import subprocess
 import sys
 
@@ -233,3 +234,24 @@ def test_a_group_is_upgraded_member_by_member_and_downgraded_again(
         fleet.wait_until(lambda: fleet.sizes() == [4])
         assert kind() is ConsumerGroupType.CLASSIC
     assert "Traceback" not in broker.log_text
+
+
+def test_many_members_share_many_partitions_while_some_go_and_the_broker_is_killed(tmp_path):
+    chance, names = random.Random(848), itertools.count()
+    with BrokerProcess(tmp_path / "logs", *QUICK[2:]).start() as broker:
+        admin = AdminClient({"bootstrap.servers": broker.address})
+        admin.create_topics([NewTopic("t", 100, 1)])["t"].result(TIMEOUT_S)
+        with ConsumerFleet(broker.address, "g", "t", turn_s=0.002) as fleet:
+            for _ in range(25):
+                fleet.add(f"member-{next(names)}")
+            fleet.wait_until(lambda: fleet.sizes() == [4] * 25)
+            for ending in ("none", "kill"):
+                for gone in chance.sample(sorted(fleet.members), 5):
+                    fleet.close(gone)
+                    fleet.add(f"member-{next(names)}")
+                if ending == "kill":
+                    broker.kill()
+                    broker.start()
+                fleet.wait_until(lambda: fleet.sizes() == [4] * 25)
+                assert fleet.held() == places("t", 100)
+        assert "Traceback" not in broker.log_text

@@ -51,8 +51,9 @@ class FleetMember:
 class ConsumerFleet:
     """All in one group."""
 
-    def __init__(self, address: str, group: str, *topics: str) -> None:
+    def __init__(self, address: str, group: str, *topics: str, turn_s: float = TURN_S) -> None:
         self._address = address
+        self._turn_s = turn_s
         self._group = group
         self._topics = list(topics)
         self.members: dict[str, FleetMember] = {}
@@ -107,7 +108,7 @@ class ConsumerFleet:
     def turn(self) -> None:
         """Everybody polls once."""
         for member in self.members.values():
-            message = member.consumer.poll(TURN_S)
+            message = member.consumer.poll(self._turn_s)
             if message is not None and message.error() is None:
                 self._note(member, message)
 

@@ -40,7 +40,7 @@ from odradek.broker.groups.consumer.member import (
     MemberState,
     Subscription,
 )
-from odradek.broker.groups.consumer.migration import downgrade, protocols_of
+from odradek.broker.groups.consumer.migration import downgrade, may_downgrade, protocols_of
 from odradek.broker.groups.consumer.records import Record
 from odradek.protocol.errors import (
     DecodeError,
@@ -75,8 +75,9 @@ def _joined(live: LiveGroup, request: JoinRequest) -> Joined:
     member = live.group.members[member_id]
     live.heard(member)
     live.expect_rejoin(member, anew=True)
-    if not any(not each.is_classic for each in live.group.members.values()):
-        _downgrade_if_allowed(live)
+    if may_downgrade(live, without=()):
+        # A static member came back as a classic one, and was the last that was not.
+        downgrade(live, without=())
     return Joined(
         member_id=member_id,
         generation=epoch,
@@ -138,12 +139,6 @@ def _metadata(request: JoinRequest, said: ReadSubscription) -> MemberMetadata:
             tuple(ClassicProtocol(each.name, each.metadata) for each in request.offers),
         ),
     )
-
-
-def _downgrade_if_allowed(live: LiveGroup) -> None:
-    """A static member came back as a classic one, and was the last that was not."""
-    if live.home.world.consumer_settings.may_downgrade:
-        downgrade(live, without=())
 
 
 # SyncGroup, Heartbeat, LeaveGroup

@@ -132,10 +132,8 @@ def may_downgrade(live: LiveGroup, *, without: Collection[str]) -> bool:
     """Whether those who would be left, if these go, all speak the classic protocol."""
     world, members = live.home.world, live.group.members
     left = [member for member in members.values() if member.id not in without]
-    has_spoken_otherwise = any(not members[each].is_classic for each in without)
     return (
         world.consumer_settings.may_downgrade
-        and has_spoken_otherwise
         and 0 < len(left) <= world.settings.max_size
         and all(member.is_classic for member in left)
     )

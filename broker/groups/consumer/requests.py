@@ -43,9 +43,13 @@ class Answered(NamedTuple):
 
 def check(settings: ConsumerGroupSettings, request: Request, *, version: int) -> None:
     """Whatever the group.  Raises what the member is told."""
+    check_enabled(settings)
+    check_request(request, version=version, assignors=assignors_of(settings.assignors))
+
+
+def check_enabled(settings: ConsumerGroupSettings) -> None:
     if not settings.is_enabled:
         raise UnsupportedVersion("The consumer protocol is switched off.")
-    check_request(request, version=version, assignors=assignors_of(settings.assignors))
 
 
 def heartbeat(shard: GroupShard, request: Request, client: Client) -> Answered:

@@ -23,6 +23,7 @@ from odradek.protocol.errors import (
     GroupSubscribedToTopic,
     IllegalGeneration,
     KafkaError,
+    UnknownMemberId,
 )
 from odradek.storage.log import Written
 
@@ -54,7 +55,7 @@ def commit(
     shard: GroupShard, group_id: str, committer: Committer, commits: Sequence[NewCommit]
 ) -> Written | None:
     """Raises what the group or its log says against it; None if there was nothing to write."""
-    _check(shard.groups.get(group_id), committer)
+    _check(shard, group_id, committer)
     if not commits:
         return None
     try:
@@ -76,7 +77,7 @@ def commit_in_transaction(
     commits: Sequence[NewCommit],
 ) -> Written | None:
     """As ``commit``, but pending until the producer's marker comes."""
-    _check(shard.groups.get(group_id), committer, is_transactional=True)
+    _check(shard, group_id, committer, is_transactional=True)
     if not commits:
         return None
     producer_id = transaction.producer_id
@@ -100,12 +101,17 @@ def commit_in_transaction(
     return written
 
 
-def _check(group: Group | None, committer: Committer, *, is_transactional: bool = False) -> None:
+def _check(
+    shard: GroupShard, group_id: str, committer: Committer, *, is_transactional: bool = False
+) -> None:
+    """Whoever commits from outside needs no group."""
+    group = shard.groups.get(group_id)
     if group is not None:
         group.check_commit(committer, is_transactional=is_transactional)
+    elif committer.generation >= 0 and group_id in shard.offsets:
+        raise UnknownMemberId()
     elif committer.generation >= 0:
-        # Of a group that is gone; whoever commits from outside needs none.
-        raise IllegalGeneration()
+        raise IllegalGeneration()  # of a group that is gone
 
 
 def _records(group_id: str, commits: Iterable[NewCommit]) -> list[KeyValue]:

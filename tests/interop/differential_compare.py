@@ -19,7 +19,8 @@ from tests.interop.differential_side import Side
 #: Fields that tell the entries of a list apart, the best first.
 NAMES = (
     *("api_key", "resource_name", "name", "topic", "topic_name", "topic_id", "log_dir"),
-    *("partition_index", "partition_id", "partition", "index", "broker_id", "node_id"),
+    *("partition_index", "partition_id", "partition", "index", "broker_id"),
+    *("key", "group_id", "member_id", "node_id"),
 )
 #: Where Kafka's order of entries is more than that of a hash table.
 ORDERED = frozenset({ApiKey.FETCH})

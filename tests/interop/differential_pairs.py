@@ -37,6 +37,9 @@ SETTINGS = {
 
 Served = Mapping[ApiKey, Versions]
 
+#: What a broker with ZooKeeper says that it serves, and refuses.
+ONLY_SAID = frozenset({ApiKey.CONSUMER_GROUP_HEARTBEAT, ApiKey.CONSUMER_GROUP_DESCRIBE})
+
 
 @dataclass(frozen=True, slots=True)
 class Pair:
@@ -110,11 +113,14 @@ def every_version(served: Served) -> set[tuple[ApiKey, int]]:
 
 def served_at(side: Side) -> Served:
     answer = call(f"127.0.0.1:{side.port}", ApiKey.API_VERSIONS, 0)
-    return {
+    served = {
         ApiKey(each.api_key): Versions(each.min_version, each.max_version)
         for each in answer.api_keys
         if each.api_key in set(ApiKey)
     }
+    if side.name == KAFKA_3_9:
+        return {key: versions for key, versions in served.items() if key not in ONLY_SAID}
+    return served
 
 
 def _log_dirs(directory: Path) -> str:

@@ -35,6 +35,10 @@ class Asked(Protocol):
 
     def topic_id(self, name: str) -> Uuid: ...
 
+    def member_id(self, alias: str) -> str: ...
+
+    def generation(self, alias: str) -> int: ...
+
 
 @dataclass(frozen=True, slots=True)
 class Step:
@@ -47,8 +51,15 @@ class Step:
     #: In the place of values: the bytes of a frame, size and all.
     raw: bytes | None = None
     client_id: str = CLIENT_ID
+    #: Which of the connections to the broker it goes by.
+    via: str = ""
     #: Whether there will be an answer if all goes well.
     is_answered: bool = True
+    #: One step may send what another takes the answer of, by the same connection.
+    is_sent: bool = True
+    is_awaited: bool = True
+    #: Under which name the member that is answered is remembered.
+    learns: str = ""
     #: Brokers get to know of a change after it was answered: this step may be repeated.
     is_eventual: bool = False
     #: Error codes for which it is repeated too, though both may agree.

@@ -9,6 +9,8 @@ from tests.interop import (
     differential_elsewhere,
     differential_fetch,
     differential_frames,
+    differential_groups,
+    differential_members,
     differential_produce,
     differential_reads,
     differential_repeats,
@@ -41,10 +43,19 @@ SCENARIOS: Mapping[str, Scenario] = {
     "frames": differential_frames.scenario,
     "repeats": differential_repeats.repeats,
     "elsewhere": differential_elsewhere.scenario,
+    "coordinators": differential_groups.coordinators,
+    "commits": differential_groups.commits,
+    "lists": differential_groups.lists,
+    "deleted groups": differential_groups.deletions,
+    "members alone": differential_members.alone,
+    "two members": differential_members.two,
+    "strangers": differential_members.strangers,
+    "static members": differential_members.static,
 }
 
 #: Those that have something for releases after the last with ZooKeeper.
 OF_LATER_VERSIONS = (
     *("produce", "fetch", "fetch sessions", "offsets", "reassignments"),
     *("metadata", "cluster", "partitions", "frames", "repeats"),
+    *("lists", "members alone", "two members", "static members"),
 )

@@ -6,6 +6,7 @@ broker compressed itself depend on the library that it uses.
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -19,6 +20,8 @@ from odradek.protocol.schema import Struct
 from odradek.protocol.types import ZERO_UUID, Uuid
 
 HOUR_MS = 3_600_000
+#: What brokers make ids of members unique with.
+MADE_ID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}|^(?=.*[^a-z])[\w-]{22}$")
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +33,8 @@ class Facts:
     port: int
     log_dirs: Sequence[str]
     topic_name: Callable[[Uuid], str | None]
+    #: Names of members that are known, by their ids.
+    members: Mapping[str, str]
 
 
 def shown(facts: Facts, value: Any, name: str = "") -> Any:
@@ -71,6 +76,15 @@ def _session(_: Facts, session_id: int) -> int | str:
 def _producer(facts: Facts, producer_id: int) -> int | str:
     is_new = facts.key in (ApiKey.INIT_PRODUCER_ID, ApiKey.ALLOCATE_PRODUCER_IDS)
     return "<producer>" if is_new and producer_id >= 0 else producer_id
+
+
+def _member(facts: Facts, member_id: Any) -> Any:
+    """By its name, or by what the broker's ids begin with."""
+    if not isinstance(member_id, str):
+        return member_id
+    if member_id in facts.members:
+        return f"<{facts.members[member_id]}>"
+    return MADE_ID.sub("<made>", member_id)
 
 
 def _moment(_: Facts, moment_ms: int) -> int | str:
@@ -139,6 +153,8 @@ SHOWN: Mapping[str, Callable[[Facts, Any], Any]] = {
     "session_id": _session,
     "producer_id": _producer,
     "producer_id_start": _producer,
+    "member_id": _member,
+    "leader": _member,
     "log_append_time_ms": _moment,
     "timestamp": _moment,
     "last_timestamp": _moment,

@@ -1,4 +1,4 @@
-"""One of two brokers that are sent the same requests: its connection, and what it answered.
+"""One of two brokers that are sent the same requests: its connections, and what it answered.
 
 An answer is shown with what may differ between two brokers that do the same (see
 differential_shown).  A connection that the broker closed is opened anew for the next step.
@@ -9,6 +9,7 @@ Owner: the test's thread.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from odradek.protocol.api_keys import ApiKey
@@ -22,6 +23,15 @@ from tests.support.wire_client import HungUp, WireClient, call, request
 
 CORRELATION_ID = 7
 CLOSED, SILENT, UNANSWERED = "<closed>", "<silent>", "<no answer, as is right>"
+SENT = "<sent>"
+
+
+@dataclass(frozen=True, slots=True)
+class Member:
+    """Of a group, as its broker last told it; the generation may be an epoch."""
+
+    id: str
+    generation: int
 
 
 class Side:
@@ -34,28 +44,26 @@ class Side:
         self.session_id = 0
         self._address = f"127.0.0.1:{port}"
         self._topic_ids: dict[str, Uuid] = {}
-        self._client: WireClient | None = None
+        self._clients: dict[str, WireClient] = {}
+        self._members: dict[str, Member] = {}
 
     def answer(self, step: Step) -> Any:
         """What can be compared: a mapping, or a word."""
-        client = self._connected()
+        client = self._connected(step.via)
         try:
             client.socket.settimeout(step.patience_s)
-            client.send_bytes(self._frame(step))
-            if step.is_answered:
-                return self._shown(step, client.answer_bytes())
-            return self._heard_after(client)
+            return self._heard(step, client)
         except (HungUp, ConnectionError):
-            self.hang_up()
+            self._clients.pop(step.via).close()
             return CLOSED
         except TimeoutError:
-            self.hang_up()
+            self._clients.pop(step.via).close()
             return SILENT
 
     def hang_up(self) -> None:
-        if self._client is not None:
-            self._client.close()
-        self._client = None
+        for client in self._clients.values():
+            client.close()
+        self._clients.clear()
 
     def topic_id(self, name: str) -> Uuid:
         """The one that nobody has, where there is no such topic."""
@@ -69,15 +77,31 @@ class Side:
         names = {each: name for name, each in self._topic_ids.items()}
         return names.get(topic_id)
 
+    def member_id(self, alias: str) -> str:
+        """Of a member that a step learned of; the alias itself where there was none."""
+        return self._members[alias].id if alias in self._members else alias
+
+    def generation(self, alias: str) -> int:
+        return self._members[alias].generation if alias in self._members else -1
+
     def _learn_topics(self) -> None:
         answer = call(self._address, ApiKey.METADATA, 12, topics=None)
         known = {topic.name: topic.topic_id for topic in answer.topics}
         self._topic_ids |= {name: each for name, each in known.items() if each != ZERO_UUID}
 
-    def _connected(self) -> WireClient:
-        if self._client is None:
-            self._client = WireClient(self._address)
-        return self._client
+    def _connected(self, name: str) -> WireClient:
+        if name not in self._clients:
+            self._clients[name] = WireClient(self._address)
+        return self._clients[name]
+
+    def _heard(self, step: Step, client: WireClient) -> Any:
+        if step.is_sent:
+            client.send_bytes(self._frame(step))
+        if not step.is_awaited:
+            return SENT
+        if step.is_answered:
+            return self._shown(step, client.answer_bytes())
+        return self._heard_after(client)
 
     def _frame(self, step: Step) -> bytes:
         if step.raw is not None:
@@ -105,6 +129,11 @@ class Side:
             self._topic_ids |= {
                 each.name: each.topic_id for each in answer.topics if each.topic_id != ZERO_UUID
             }
-        facts = Facts(step.key, step.version, self.port, self.log_dirs, self.topic_name)
+        if step.learns and answer.member_id:
+            said = {field.name for field in answer.__schema__.fields}
+            epoch = answer.generation_id if "generation_id" in said else answer.member_epoch
+            self._members[step.learns] = Member(answer.member_id, epoch)
+        members = {member.id: alias for alias, member in self._members.items()}
+        facts = Facts(step.key, step.version, self.port, self.log_dirs, self.topic_name, members)
         assert header.correlation_id == CORRELATION_ID, header
         return shown(facts, answer)

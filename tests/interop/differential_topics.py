@@ -36,7 +36,7 @@ def creations(scope: Scope) -> Iterator[Step]:
     for name, topics in {
         "a name with a dot": [new_topic("t-col.x")],
         "a name that collides": [new_topic("t-col_x")],
-        "a topic of brokers": [new_topic("__consumer_offsets", 2)],
+        "a topic of brokers": [new_topic("__consumer_offsets", 4)],
     }.items():
         if scope.of(ApiKey.CREATE_TOPICS):
             yield Step(name, ApiKey.CREATE_TOPICS, 7, creation(*topics))

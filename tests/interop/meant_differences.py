@@ -26,6 +26,13 @@ _NOT_FILLED_UP = Meant(
     releases=[KAFKA_3_9],
 )
 
+_GROUPS_WITHOUT_SETTINGS = Meant(
+    ApiKey.DESCRIBE_GROUPS,
+    "Groups have no settings of their own, as in 3.9.1, so that nobody is allowed to change them.",
+    path=r".*\.authorized_operations",
+    releases=[KAFKA_4_1],
+)
+
 #: In every scenario.
 EVERYWHERE = [
     Meant(
@@ -176,7 +183,7 @@ MEANT: Mapping[str, Sequence[Meant]] = {
     "versions": [
         Meant(
             ApiKey.API_VERSIONS,
-            "Each says what it serves: here no groups, transactions and ACLs yet, but versions "
+            "Each says what it serves: here no transactions and ACLs yet, but versions "
             "that Kafka 3.9.1 has not.",
             path=r"api_keys\[\d+\](\.(min|max)_version)?",
         ),
@@ -198,6 +205,109 @@ MEANT: Mapping[str, Sequence[Meant]] = {
             "Kafka fails, and never answers.",
             steps="replaced (twice|for other resources)",
             kafka=SILENT,
+        ),
+    ],
+    "coordinators": [
+        Meant(
+            ApiKey.FIND_COORDINATOR,
+            "We say in words what stands against a key; Kafka does so for one key alone.",
+            steps="type 2",
+            path=r"coordinators\[.*\]\.error_message",
+            kafka="",
+            releases=[KAFKA_3_9],
+        ),
+    ],
+    "commits": [
+        Meant(
+            ApiKey.OFFSET_COMMIT,
+            "Kafka gathers what stands in several entries, and leaves out what has no partitions; "
+            "we answer entry by entry.",
+            steps="committed, (too many words|unknown partitions|twice|no partitions)",
+            path=r"topics\[.*\]",
+            releases=[KAFKA_3_9],
+        ),
+        Meant(
+            ApiKey.OFFSET_COMMIT,
+            "The same, of what is committed to the partition twice or beside it.",
+            steps="committed, (too many words|unknown partitions|twice)",
+            path=r"topics\[grp-t\]\.partitions\[(1|7|0 again 2)\]",
+            ours=ABSENT,
+            releases=[KAFKA_3_9],
+        ),
+        Meant(
+            ApiKey.OFFSET_FETCH,
+            "Kafka answers each partition once, and leaves out topics without partitions; we answer "
+            "entry by entry.",
+            steps="what was committed, if stable|a topic without partitions",
+            kafka=ABSENT,
+            releases=[KAFKA_3_9],
+        ),
+        Meant(
+            ApiKey.OFFSET_COMMIT,
+            "Kafka's path in ZooKeeper is wrong for an empty name; we call the name invalid.",
+            steps="committed with no name",
+            kafka=-1,
+            releases=[KAFKA_3_9],
+        ),
+        Meant(
+            ApiKey.OFFSET_FETCH,
+            "The same.",
+            steps="of no name",
+            kafka=-1,
+            releases=[KAFKA_3_9],
+        ),
+    ],
+    "lists": [_GROUPS_WITHOUT_SETTINGS],
+    "deleted groups": [
+        Meant(
+            ApiKey.OFFSET_DELETE,
+            "Kafka gathers what stands in several entries, and leaves out what has no partitions; "
+            "we answer entry by entry.",
+            steps="forgotten, (no partitions|one twice)",
+            kafka=ABSENT,
+            releases=[KAFKA_3_9],
+        ),
+        Meant(
+            ApiKey.DELETE_GROUPS,
+            "Kafka 3.9 deletes an empty group with the last of its offsets; we do so when we next "
+            "look for what has expired, as later releases do.",
+            steps="deleted after they worked",
+            path=r"results\[.*\]\.error_code",
+            ours=0,
+            kafka=69,
+            releases=[KAFKA_3_9],
+        ),
+    ],
+    "members alone": [
+        _GROUPS_WITHOUT_SETTINGS,
+        Meant(
+            ApiKey.DESCRIBE_GROUPS,
+            "Later releases describe a group as it is in the log, where none is before its first "
+            "assignment; we show who has joined, as 3.9.1 does.",
+            steps="one who has joined",
+            releases=[KAFKA_4_1],
+        ),
+    ],
+    "two members": [
+        Meant(
+            ApiKey.DESCRIBE_GROUPS,
+            "Later releases show what was assigned before; we show nothing until it is settled, "
+            "as 3.9.1 does.",
+            steps="a group that waits for a|two who have joined",
+            path=r".*\.member_assignment",
+            ours=b"",
+            releases=[KAFKA_4_1],
+        ),
+    ],
+    "strangers": [
+        Meant(
+            ApiKey.DESCRIBE_GROUPS,
+            "Kafka makes a group for whoever wants to join, and keeps it if that is refused.",
+            steps="nobody was let in",
+            path=r".*\.group_state",
+            ours="Dead",
+            kafka="Empty",
+            releases=[KAFKA_3_9],
         ),
     ],
     "repeats": [

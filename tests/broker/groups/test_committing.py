@@ -18,6 +18,7 @@ from odradek.protocol.errors import (
     KafkaError,
     MessageTooLarge,
     NotLeader,
+    UnknownMemberId,
 )
 from tests.support.group_scene import GROUP
 
@@ -48,6 +49,13 @@ def test_nobody_of_a_group_that_is_gone_commits(scene):
     with pytest.raises(IllegalGeneration):
         commit(scene.shard, GROUP, Committer("m", None, 3), [new(5)])
     assert not scene.shard.offsets
+
+
+def test_a_group_that_only_keeps_offsets_has_no_members_to_commit(scene):
+    commit(scene.shard, GROUP, OUTSIDE, [new(5)])
+    with pytest.raises(UnknownMemberId):
+        commit(scene.shard, GROUP, Committer("m", None, 3), [new(6)])
+    assert offsets_in(scene.shard) == {PLACE: 5}
 
 
 def test_where_there_is_nothing_to_commit_the_group_is_asked_all_the_same(scene):

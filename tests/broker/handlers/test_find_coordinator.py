@@ -52,9 +52,14 @@ async def test_the_topic_is_created_and_waited_for(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("key_type", "error"), [(1, "COORDINATOR_NOT_AVAILABLE"), (2, "INVALID_REQUEST")]
+    ("key_type", "error", "version"),
+    [
+        *((1, "COORDINATOR_NOT_AVAILABLE", version) for version in (1, 4, 6)),
+        *((2, "INVALID_REQUEST", version) for version in (1, 4)),
+        (2, "COORDINATOR_NOT_AVAILABLE", 6),
+        (3, "INVALID_REQUEST", 6),
+    ],
 )
-@pytest.mark.parametrize("version", [1, 4, 6])
 async def test_other_kinds_of_coordinators_are_not_here(tmp_path, key_type, error, version):
     scene = Coordinating(tmp_path)
     assert await asked(scene, version, "g", key_type=key_type) == [(error, -1, "")]
@@ -68,3 +73,11 @@ def test_all_of_it_can_be_refused(version):
     response = as_sent(find_coordinator.refused(call, KafkaStorageError()), version=version)
     lines = response.coordinators if version >= 4 else [response]
     assert {(each.error_code, each.node_id) for each in lines} == {(56, -1)}
+
+
+@pytest.mark.parametrize("version", [1, 2, 3])
+async def test_the_one_asked_for_is_found_without_an_error_by_that_name(tmp_path, version):
+    scene = Coordinating(tmp_path)
+    call = called(FindCoordinatorRequest(key="g"), version=version, listener="INSIDE")
+    found = await answered(find_coordinator.handle({find_coordinator.GROUP: scene.lookup}, call))
+    assert found.error_message == "NONE"

@@ -34,9 +34,7 @@ def handle(
 ) -> ConsumerGroupDescribeResponse:
     return ConsumerGroupDescribeResponse(
         throttle_time_ms=0,
-        groups=[
-            _described(groups, group_id, call) for group_id in dict.fromkeys(call.request.group_ids)
-        ],
+        groups=[_described(groups, group_id, call) for group_id in call.request.group_ids],
     )
 
 

@@ -117,7 +117,7 @@ def lists(scope: Scope) -> Iterator[Step]:
             "of no type": {"types_filter": ["nope"]},
             "by state and type": {"states_filter": ["Empty"], "types_filter": ["classic"]},
         }.items():
-            yield telling.step(name, ApiKey.LIST_GROUPS, asked, is_eventual=True)
+            yield telling.groups(name, **asked)
         members = f"{telling.group}-members"
         yield telling.describe("several", telling.group, members, "nobody", "", telling.group)
         for allowed in (False, True):

@@ -10,6 +10,7 @@ from tests.interop.differential_telling import (
     NOT_YET_THERE,
     OTHER_TOPIC,
     RANGE,
+    REQUIRED_ID_SINCE,
     STATIC_JOIN_SINCE,
     STICKY,
     TOPIC,
@@ -19,6 +20,8 @@ from tests.interop.differential_telling import (
     tellings,
 )
 
+SHORTEST_SESSION_MS = 6_000
+ILLEGAL_GENERATION = 22
 OF_MEMBERS = (
     *(ApiKey.JOIN_GROUP, ApiKey.SYNC_GROUP, ApiKey.HEARTBEAT, ApiKey.LEAVE_GROUP),
     *(ApiKey.OFFSET_COMMIT, ApiKey.OFFSET_FETCH, ApiKey.DESCRIBE_GROUPS, ApiKey.OFFSET_DELETE),
@@ -45,7 +48,8 @@ def alone(scope: Scope) -> Iterator[Step]:
     yield from prepared()
     for telling in tellings(scope, "alone", *OF_MEMBERS):
         yield from telling.joined("a")
-        yield telling.describe("one who has joined")
+        # Later releases describe a group as soon as it is in their log.
+        yield telling.describe("one who has joined", is_eventual=True)
         yield telling.beat("alive before it is assigned", "a")
         yield telling.commit("committed before it is assigned", "a")
         yield telling.sync("in another generation", "a", generation=7)
@@ -80,7 +84,7 @@ def _stable(telling: Telling) -> Iterator[Step]:
     yield telling.join("reads another topic", "a", by="a", protocols=[changed])
     yield telling.sync("assigned to it", "a", "a")
     yield telling.forget("what it read before is forgotten", [(TOPIC, [1]), (OTHER_TOPIC, [0])])
-    yield telling.step("groups", ApiKey.LIST_GROUPS, {}, is_eventual=True)
+    yield telling.groups("groups")
 
 
 def _left(telling: Telling) -> Iterator[Step]:
@@ -125,6 +129,8 @@ def _shared(telling: Telling) -> Iterator[Step]:
     yield telling.sync("b has its part", "b", via="b", is_sent=False)
     yield telling.sync("b asks for its part again", "b", via="b")
     yield telling.describe("two who are assigned")
+    yield telling.join("one too many", "c")
+    yield telling.join("one too many, with an id", "c", by="c")
     yield telling.beat("b is alive", "b")
     yield telling.commit("committed by b", "b")
     yield telling.join("b joins as it is", "b", by="b", protocols=[STICKY, RANGE])
@@ -250,3 +256,28 @@ def _two_static(telling: Telling) -> Iterator[Step]:
     yield telling.leave("those of these instances leave", *leaving)
     yield telling.leave("a leaves by its id", "a3")
     yield telling.describe("a group without static members")
+
+
+def silent(scope: Scope) -> Iterator[Step]:
+    """Members that are not heard of any more, or never come back with the id that they got."""
+    yield from prepared()
+    for telling in tellings(scope, "silent", ApiKey.JOIN_GROUP, ApiKey.DESCRIBE_GROUPS):
+        if telling.version(ApiKey.JOIN_GROUP) < REQUIRED_ID_SINCE:
+            continue
+        yield telling.join("asks for an id", "p")
+        yield telling.describe("a group of one who is awaited")
+        yield telling.beat("alive before it has joined", "p")
+        yield telling.sync("assigned before it has joined", "p")
+        yield telling.commit("committed before it has joined", "p")
+        yield telling.leave("leaves before it has joined", "p")
+        yield telling.join("joins after it has left", "p", by="p")
+        yield telling.join("asks for another id", "p")
+        yield telling.delete("the group of one who is awaited is deleted")
+        yield telling.join("joins what was deleted", "p", by="p")
+    last = telling
+    yield from last.joined("s", session_timeout_ms=SHORTEST_SESSION_MS)
+    yield last.sync("assigned", "s", "s")
+    yield last.delete("the group of one who is heard of is deleted")
+    gone = {"is_eventual": True, "not_yet": [ILLEGAL_GENERATION]}  # with which it is not heard
+    yield last.beat("not heard of any more", "s", 77, **gone)
+    yield last.delete("the group of one who was heard of is deleted")

@@ -30,6 +30,8 @@ SETTINGS = {
     **BROKER_PROPERTIES,
     "num.partitions": "2",
     "auto.create.topics.enable": "true",
+    "group.max.size": "2",
+    "group.consumer.max.size": "3",
     "log.segment.delete.delay.ms": "1000",
     "log.retention.ms": "-1",  # records may be of 1970
     "log.message.timestamp.after.max.ms": "3600000",  # the default differs between releases

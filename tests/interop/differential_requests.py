@@ -60,6 +60,8 @@ class Step:
     is_awaited: bool = True
     #: Under which name the member that is answered is remembered.
     learns: str = ""
+    #: Of groups that are listed, only those whose names begin so: others may be about to go.
+    listing: str = ""
     #: Brokers get to know of a change after it was answered: this step may be repeated.
     is_eventual: bool = False
     #: Error codes for which it is repeated too, though both may agree.

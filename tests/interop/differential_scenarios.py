@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from tests.interop import (
     differential_cluster,
     differential_configs,
+    differential_consumers,
     differential_control,
     differential_elsewhere,
     differential_fetch,
@@ -51,6 +52,10 @@ SCENARIOS: Mapping[str, Scenario] = {
     "two members": differential_members.two,
     "strangers": differential_members.strangers,
     "static members": differential_members.static,
+    "silent members": differential_members.silent,
+    "consumers": differential_consumers.scenario,
+    "static consumers": differential_consumers.static,
+    "consumers' offsets": differential_consumers.offsets,
 }
 
 #: Those that have something for releases after the last with ZooKeeper.
@@ -58,4 +63,5 @@ OF_LATER_VERSIONS = (
     *("produce", "fetch", "fetch sessions", "offsets", "reassignments"),
     *("metadata", "cluster", "partitions", "frames", "repeats"),
     *("lists", "members alone", "two members", "static members"),
+    *("consumers", "static consumers", "consumers' offsets"),
 )

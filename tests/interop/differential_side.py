@@ -129,6 +129,10 @@ class Side:
             self._topic_ids |= {
                 each.name: each.topic_id for each in answer.topics if each.topic_id != ZERO_UUID
             }
+        if step.listing:
+            answer.groups = [
+                each for each in answer.groups if each.group_id.startswith(step.listing)
+            ]
         if step.learns and answer.member_id:
             said = {field.name for field in answer.__schema__.fields}
             epoch = answer.generation_id if "generation_id" in said else answer.member_epoch

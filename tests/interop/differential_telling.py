@@ -169,8 +169,13 @@ class Telling:
         return self.step(name, ApiKey.OFFSET_FETCH, values)
 
     def describe(self, name: str, *groups: str, **said: Any) -> Step:
+        how = {key: said.pop(key) for key in HOW & said.keys()}
         asked = {"groups": list(groups) or [self.group], **said}
-        return self.step(name, ApiKey.DESCRIBE_GROUPS, asked)
+        return self.step(name, ApiKey.DESCRIBE_GROUPS, asked, **how)
+
+    def groups(self, name: str, **asked: Any) -> Step:
+        """Those of this telling."""
+        return self.step(name, ApiKey.LIST_GROUPS, asked, listing=self.group, is_eventual=True)
 
     def delete(self, name: str, *groups: str) -> Step:
         asked = {"groups_names": list(groups) or [self.group]}

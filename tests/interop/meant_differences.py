@@ -26,11 +26,14 @@ _NOT_FILLED_UP = Meant(
     releases=[KAFKA_3_9],
 )
 
-_GROUPS_WITHOUT_SETTINGS = Meant(
-    ApiKey.DESCRIBE_GROUPS,
-    "Groups have no settings of their own, as in 3.9.1, so that nobody is allowed to change them.",
-    path=r".*\.authorized_operations",
-    releases=[KAFKA_4_1],
+_GROUPS_WITHOUT_SETTINGS, _CONSUMERS_WITHOUT_SETTINGS = (
+    Meant(
+        key,
+        "Groups have no settings of their own, as in 3.9.1, so nobody is allowed to change them.",
+        path=r".*\.authorized_operations",
+        releases=[KAFKA_4_1],
+    )
+    for key in (ApiKey.DESCRIBE_GROUPS, ApiKey.CONSUMER_GROUP_DESCRIBE)
 )
 
 #: In every scenario.
@@ -236,8 +239,8 @@ MEANT: Mapping[str, Sequence[Meant]] = {
         ),
         Meant(
             ApiKey.OFFSET_FETCH,
-            "Kafka answers each partition once, and leaves out topics without partitions; we answer "
-            "entry by entry.",
+            "Kafka answers each partition once, and leaves out topics without partitions; we "
+            "answer entry by entry.",
             steps="what was committed, if stable|a topic without partitions",
             kafka=ABSENT,
             releases=[KAFKA_3_9],
@@ -280,13 +283,6 @@ MEANT: Mapping[str, Sequence[Meant]] = {
     ],
     "members alone": [
         _GROUPS_WITHOUT_SETTINGS,
-        Meant(
-            ApiKey.DESCRIBE_GROUPS,
-            "Later releases describe a group as it is in the log, where none is before its first "
-            "assignment; we show who has joined, as 3.9.1 does.",
-            steps="one who has joined",
-            releases=[KAFKA_4_1],
-        ),
     ],
     "two members": [
         Meant(
@@ -299,6 +295,7 @@ MEANT: Mapping[str, Sequence[Meant]] = {
             releases=[KAFKA_4_1],
         ),
     ],
+    "consumers": [_CONSUMERS_WITHOUT_SETTINGS],
     "strangers": [
         Meant(
             ApiKey.DESCRIBE_GROUPS,

@@ -158,6 +158,14 @@ async def test_a_group_that_there_is_not_is_shown_as_such(tmp_path, version):
     assert group.error_message
 
 
+async def test_a_group_that_is_named_twice_is_described_twice(tmp_path):
+    scene = Scene(tmp_path)
+    await beaten(scene, 1)
+    shown = await described(scene, 1, "g", "none", "g")
+    assert [each.group_id for each in shown] == ["g", "none", "g"]
+    assert shown[0] == shown[2]
+
+
 async def test_what_may_be_done_with_a_group_is_told_on_demand(tmp_path):
     scene = Scene(tmp_path)
     await beaten(scene, 1)

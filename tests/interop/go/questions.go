@@ -27,6 +27,7 @@ type question struct {
 	Configs       map[string]string `json:"configs"`
 	BrokerID      int32             `json:"broker_id"`
 	Before        int64             `json:"before"`
+	Group         string            `json:"group"`
 }
 
 type answer struct {
@@ -90,6 +91,23 @@ type consumer interface {
 	close() error
 }
 
+// grouping is a library whose consumers are asked here as members of groups.
+type grouping interface {
+	member(address, group, topic string) (member, error)
+}
+
+type member interface {
+	poll() (polled, error)
+	commit() error
+	close() error
+}
+
+// polled is what came in a moment, and which partitions the member has after it.
+type polled struct {
+	Records  []record `json:"records"`
+	Assigned []int32  `json:"assigned"`
+}
+
 type admin interface {
 	create(topic string, partitions int32, configs map[string]string) error
 	topics() ([]string, error)
@@ -123,6 +141,13 @@ func (d *desk) answer(asked *question) (any, error) {
 	case "open_consumer":
 		made, err := d.library.consumer(asked.Address, asked.FetchBytesMax)
 		return d.kept(made, err)
+	case "open_member":
+		grouped, ok := d.library.(grouping)
+		if !ok {
+			return nil, fmt.Errorf("no groups are asked of this library")
+		}
+		made, err := grouped.member(asked.Address, asked.Group, asked.Topic)
+		return d.kept(made, err)
 	case "open_admin":
 		made, err := d.library.admin(asked.Address)
 		return d.kept(made, err)
@@ -136,6 +161,8 @@ func (d *desk) answer(asked *question) (any, error) {
 		return answerOfProducer(opened, asked)
 	case consumer:
 		return answerOfConsumer(opened, asked)
+	case member:
+		return answerOfMember(opened, asked)
 	case admin:
 		return answerOfAdmin(opened, asked)
 	}
@@ -166,6 +193,16 @@ func answerOfConsumer(opened consumer, asked *question) (any, error) {
 		return opened.offsetAt(asked.Topic, asked.Partition, asked.TimestampMs)
 	}
 	return nil, fmt.Errorf("a consumer does not know %q", asked.Command)
+}
+
+func answerOfMember(opened member, asked *question) (any, error) {
+	switch asked.Command {
+	case "poll":
+		return opened.poll()
+	case "commit":
+		return nil, opened.commit()
+	}
+	return nil, fmt.Errorf("a member does not know %q", asked.Command)
 }
 
 func answerOfAdmin(opened admin, asked *question) (any, error) {

@@ -4,12 +4,14 @@
 const readline = require('readline')
 const { openAdmin } = require('./admin')
 const { openConsumer } = require('./consumer')
+const { openMember } = require('./member')
 const { openProducer } = require('./producer')
 const { loadCodecs } = require('./codecs')
 
 const OPENERS = {
   open_producer: asked => openProducer(asked.address, asked.options),
   open_consumer: asked => openConsumer(asked.address, asked.fetch_bytes_max),
+  open_member: asked => openMember(asked.address, asked.group, asked.topic),
   open_admin: asked => openAdmin(asked.address),
 }
 

@@ -102,4 +102,4 @@ async function offsetAt(admin, { topic, partition, timestamp_ms }) {
   return offsetIn(found) === offsetIn(ends) ? null : offsetIn(found)
 }
 
-module.exports = { openConsumer }
+module.exports = { openConsumer, seen }

@@ -1,0 +1,139 @@
+"""Group consumers of franz-go and kafkajs on a broker of ours."""
+
+import time
+from collections import Counter
+
+import pytest
+
+from tests.clients.test_groups import send
+from tests.support.broker_process import BrokerProcess
+from tests.support.foreign_modules import JS_SOURCES, ClientUnavailable, go_program, npm_packages
+from tests.support.foreign_program import ForeignProgram
+from tests.support.group_members import committed, described
+from tests.support.group_wire import find_coordinator
+from tests.support.new_topics import new_topic
+
+__all__ = ["new_topic"]
+
+PARTITIONS = 4
+RECORDS = 40
+WAIT_S = 40.0
+ALL = list(range(PARTITIONS))
+
+
+@pytest.fixture(scope="module")
+def broker(tmp_path_factory):
+    settings = ("group.initial.rebalance.delay.ms=0",)
+    with BrokerProcess(tmp_path_factory.mktemp("broker") / "logs", *settings).start() as running:
+        find_coordinator(running.address)
+        yield running
+        assert "Traceback" not in running.log_text
+
+
+@pytest.fixture(scope="module", params=["franz-go", "kafkajs"])
+def program(request):
+    try:
+        command, environment = _command(request.param)
+    except ClientUnavailable as reason:
+        pytest.skip(f"{request.param}: {reason}")
+    with ForeignProgram(command, environment=environment) as running:
+        yield running
+
+
+def _command(library):
+    if library == "kafkajs":
+        return ["node", str(JS_SOURCES / "client.js")], {"NODE_PATH": str(npm_packages())}
+    return [str(go_program()), library], {}
+
+
+class ForeignMember:
+    def __init__(self, program, address, group, topic):
+        self._program = program
+        asked = {"address": address, "group": group, "topic": topic}
+        self._handle = program.ask("open_member", **asked)
+        self.places = []
+        self.assigned = []
+
+    def poll(self):
+        told = self._program.ask("poll", handle=self._handle)
+        self.places += [(each["partition"], each["offset"]) for each in told["records"]]
+        self.assigned = sorted(told["assigned"])
+
+    def commit(self):
+        self._program.ask("commit", handle=self._handle)
+
+    def close(self):
+        if self._handle is not None:
+            self._program.ask("close", handle=self._handle)
+        self._handle = None
+
+
+def poll_until(condition, *members):
+    deadline = time.monotonic() + WAIT_S
+    while not condition():
+        assert time.monotonic() < deadline, [(each.assigned, each.places) for each in members]
+        for each in members:
+            each.poll()
+
+
+@pytest.fixture
+def topic(broker, new_topic):
+    name = new_topic(partitions=PARTITIONS)
+    send(broker.address, name, RECORDS, partitions=PARTITIONS)
+    return name
+
+
+@pytest.fixture
+def join(program, broker, topic):
+    joined = []
+
+    def join_one():
+        joined.append(ForeignMember(program, broker.address, f"group-of-{topic}", topic))
+        return joined[-1]
+
+    yield join_one
+    for each in joined:
+        each.close()
+
+
+def test_a_restarted_member_resumes_at_its_commit(join, broker, topic):
+    group = f"group-of-{topic}"
+    first = join()
+    poll_until(lambda: len(first.places) == RECORDS, first)
+    assert first.assigned == ALL
+    first.commit()
+    each = RECORDS // PARTITIONS
+    assert committed(broker.address, group) == {(topic, number): each for number in ALL}
+    first.close()
+    assert described(broker.address, group).group_state == "Empty"
+    send(broker.address, topic, RECORDS, partitions=PARTITIONS)
+    second = join()
+    poll_until(lambda: len(second.places) >= RECORDS, second)
+    assert Counter(second.places) == Counter(
+        (number, offset) for number in ALL for offset in range(each, 2 * each)
+    )
+
+
+def test_two_members_share_and_one_takes_over_from_the_other(join, broker, topic):
+    first = join()
+    poll_until(lambda: len(first.places) == RECORDS, first)
+    first.commit()
+    second = join()
+    poll_until(
+        lambda: (
+            len(first.assigned) == len(second.assigned) == PARTITIONS // 2
+            and sorted(first.assigned + second.assigned) == ALL
+        ),
+        first,
+        second,
+    )
+    send(broker.address, topic, RECORDS, partitions=PARTITIONS)
+    poll_until(lambda: len(first.places) + len(second.places) >= 2 * RECORDS, first, second)
+    assert {partition for partition, _ in second.places} == set(second.assigned)
+    first.commit()
+    second.commit()
+    second.close()
+    poll_until(lambda: first.assigned == ALL, first)
+    each = 2 * RECORDS // PARTITIONS
+    found = committed(broker.address, f"group-of-{topic}")
+    assert found == {(topic, number): each for number in ALL}

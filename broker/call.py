@@ -10,7 +10,7 @@ Plain classes, since one Call is made for every request.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Generator, Sequence
+from collections.abc import Awaitable, Callable, Generator
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
@@ -75,6 +75,6 @@ class Parked(Generic[Answered]):
         return self.rest().__await__()
 
 
-Parts = Sequence[Part]
+Parts = list[Part]
 Answer = Parts | Awaitable["Answer"] | None
 Answerer = Callable[[memoryview, Peer], Answer]

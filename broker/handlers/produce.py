@@ -10,16 +10,15 @@ is busy meanwhile, so its requests reach the logs in the order in which they wer
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterable, Iterator
 from functools import partial
 from struct import Struct
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from odradek.broker.call import Call, Disconnect, Parked
 from odradek.broker.handlers.leader_hints import Cluster as Leaders
 from odradek.broker.handlers.leader_hints import LeaderHints
 from odradek.broker.handlers.refusals import words
-from odradek.broker.metadata.internal_topics import INTERNAL_TOPICS
 from odradek.broker.replicas.partition import ALL_IN_SYNC, Partition
 from odradek.broker.turns import FEW, Turn
 from odradek.protocol.api.produce import ProduceRequest, ProduceResponse
@@ -40,7 +39,7 @@ from odradek.protocol.errors import (
 )
 from odradek.protocol.records.batch import LOG_OVERHEAD_BYTES, MAGIC, TRANSACTIONAL_FLAG
 from odradek.protocol.types import Uuid
-from odradek.storage.admission.batch_validation import check_request
+from odradek.storage.admission.batch_validation import FIRST_VERSION_OF_ZSTD, check_request
 from odradek.storage.admission.errors import InvalidRecords, InvalidTimestamps
 from odradek.storage.log import Written
 
@@ -95,13 +94,10 @@ def handle(
     call: Call[ProduceRequest],
 ) -> ProduceResponse | Awaitable[Answer] | None:
     request = call.request
-    count = _check_first_batches(request)
     appending = Appending(replicas, cluster, call, now_ms())
-    if count > FEW:
+    if appending.check_first_batches() > FEW:
         return _append_in_turns(appending, request)
-    response = ProduceResponse(
-        responses=[appending.answer(topic) for topic in request.topic_data if topic.partition_data]
-    )
+    response = ProduceResponse(responses=appending.append_all(request.topic_data))
     return _answer(appending, request, response)
 
 
@@ -128,29 +124,6 @@ def _answer(appending: Appending, request: ProduceRequest, response: ProduceResp
     return response
 
 
-def _check_first_batches(request: ProduceRequest) -> int:
-    """One that is no batch, or of a transaction that nobody named, spoils the whole request.
-
-    For how many partitions it has records.
-    """
-    count = 0
-    is_named = request.transactional_id is not None
-    for topic in request.topic_data:
-        count += len(topic.partition_data)
-        for entry in topic.partition_data:
-            records = entry.records
-            if not isinstance(records, memoryview) or len(records) < _LONG_ENOUGH:
-                continue
-            size, magic, attributes = _FIRST_BATCH.unpack_from(records, _SIZE_POSITION)
-            if size < _SMALLEST_BYTES or not 0 <= magic <= MAGIC:
-                raise CorruptMessage(f"a batch of {size} bytes and magic {magic}")
-            if is_named or magic != MAGIC or not attributes & TRANSACTIONAL_FLAG:
-                continue
-            if LOG_OVERHEAD_BYTES + size <= len(records):
-                raise TransactionalIdAuthorizationFailed()
-    return count
-
-
 class Waiting(NamedTuple):
     """A line that tells of success, once that is certain."""
 
@@ -165,6 +138,7 @@ class Appending:
 
     __slots__ = (
         "_acks",
+        "_are_usual",
         "_call",
         "_cluster",
         "_now_ms",
@@ -184,38 +158,75 @@ class Appending:
         self._acks = call.request.acks
         self._version = call.version
         self._now_ms = now_ms
+        #: Whether no more has to be looked at than the first batches.
+        self._are_usual = False
         self.failures: list[str] = []
         self.waiting: list[Waiting] = []
         #: Made if there is any.
         self.hints: LeaderHints | None = None
 
-    def answer(self, topic: Topic) -> ProduceResponse.Topic:
-        """Append the records of a topic; its lines, of which some may have to wait."""
-        return _answered(topic, [self._append(topic, entry) for entry in topic.partition_data])
+    def check_first_batches(self) -> int:
+        """One that is no batch, or of a transaction that nobody named, spoils the whole request.
+
+        For how many partitions it has records.
+        """
+        count, request = 0, self._call.request
+        is_named = request.transactional_id is not None
+        are_usual = self._acks in ACKS and self._version >= FIRST_VERSION_OF_ZSTD
+        for topic in request.topic_data:
+            count += len(topic.partition_data)
+            for entry in topic.partition_data:
+                records = entry.records
+                if not isinstance(records, memoryview) or len(records) < _LONG_ENOUGH:
+                    are_usual = False
+                    continue
+                size, magic, attributes = _FIRST_BATCH.unpack_from(records, _SIZE_POSITION)
+                if size < _SMALLEST_BYTES or not 0 <= magic <= MAGIC:
+                    raise CorruptMessage(f"a batch of {size} bytes and magic {magic}")
+                if magic != MAGIC or LOG_OVERHEAD_BYTES + size != len(records):
+                    are_usual = False
+                if is_named or magic != MAGIC or not attributes & TRANSACTIONAL_FLAG:
+                    continue
+                if LOG_OVERHEAD_BYTES + size <= len(records):
+                    raise TransactionalIdAuthorizationFailed()
+        self._are_usual = are_usual
+        return count
+
+    def append_all(self, topics: Iterable[Topic]) -> list[ProduceResponse.Topic]:
+        """Append the records of all topics; their lines, of which some may have to wait."""
+        answered = []
+        for topic in topics:
+            if topic.partition_data:
+                lines = []
+                for entry in topic.partition_data:
+                    lines.append(self._append(topic, entry))  # noqa: PERF401 - a call less
+                answered.append(_answered(topic, lines))
+        return answered
 
     def appended(self, topic: Topic) -> Iterator[Line]:
-        """The same lines, one by one."""
+        """The same lines of one topic, one by one."""
         return (self._append(topic, entry) for entry in topic.partition_data)
 
     def _append(self, topic: Topic, entry: Topic.Partition) -> Line:
         index, checked = entry.index, None
+        records: Any = entry.records  # a view, if they are usual
+        entry.records = None  # only offsets are kept while the answer waits
         try:
-            partition = self._replicas.partition(self._name_of(topic, index), index)
-            records = self._checked(partition, entry)
+            partition = self._partition(topic, index)
+            if not self._are_usual or partition.is_internal:
+                records = self._checked(partition, records)
             checked = partition
             written = partition.append(records, acks=self._acks, now_ms=self._now_ms)
         except KafkaError as failure:
             line = Line(index=index, error_code=0, base_offset=NOT_TOLD)
             self.failed(line, topic, checked, failure)
             return line
-        finally:
-            entry.records = None  # only offsets are kept while the answer waits
         line = Line(
             index=index,
             error_code=0,
             base_offset=written.first_offset,
             log_append_time_ms=written.append_time_ms,
-            log_start_offset=partition.log.start_offset,
+            log_start_offset=partition.hosted.log.start_offset,
         )
         if not partition.is_acknowledged(written, acks=self._acks):
             self.waiting.append(Waiting(line, topic, partition, written))
@@ -238,7 +249,7 @@ class Appending:
         leader = self.hints.leader_of(name, line.index, partition)
         line.current_leader = Line.LeaderIdAndEpoch(leader_id=leader.id, leader_epoch=leader.epoch)
 
-    def _name_of(self, topic: Topic, index: int) -> str:
+    def _partition(self, topic: Topic, index: int) -> Partition:
         name = topic.name
         if self._version >= _FIRST_VERSION_OF_TOPIC_IDS:
             found = self._cluster.name_of(topic.topic_id)
@@ -247,18 +258,16 @@ class Appending:
             name = found
         if not self._cluster.has_partition(name, index):
             raise UnknownTopicOrPartition(f"there is no {name}-{index}")
-        return name
+        return self._replicas.partition(name, index)
 
-    def _checked(self, partition: Partition, entry: Topic.Partition) -> memoryview:
-        records = entry.records
+    def _checked(self, partition: Partition, records: object) -> memoryview:
         if not isinstance(records, memoryview):
             raise InvalidRecord("no records")
         check_request(records, version=self._version)
         if self._acks not in ACKS:
             raise InvalidRequiredAcks(f"acks={self._acks}")
-        topic = partition.topic_partition.topic
-        if topic in INTERNAL_TOPICS and self._call.client_id != ADMIN_CLIENT_ID:
-            raise InvalidTopic(f"{topic} is written by brokers only")
+        if partition.is_internal and self._call.client_id != ADMIN_CLIENT_ID:
+            raise InvalidTopic(f"{partition.topic_partition.topic} is written by brokers only")
         return records
 
 

@@ -33,6 +33,7 @@ log = logging.getLogger(__name__)
 # Copying so little costs less than lending the shared buffer while an answer is waited for.
 COPIED_BYTES_MAX = 16 * 1024
 
+_SIZE_BYTES = SIZE.size
 _size_at = SIZE.unpack_from
 
 
@@ -220,14 +221,20 @@ class Connection:
 
     def _answer(self, view: memoryview, end: int) -> int:
         """Where the first frame begins that is not answered, or not whole."""
-        position = 0
-        while not self._outbox.is_stuck and (after := self._frame_end(view, position, end)):
-            answer = self._ask(view[position + 4 : after], self.peer)
-            if isinstance(answer, list | tuple):
-                self._outbox.add(answer)
+        position, outbox, ask, peer = 0, self._outbox, self._ask, self.peer
+        while end - position >= _SIZE_BYTES and not outbox.is_stuck:
+            (size,) = _size_at(view, position)
+            if not 0 <= size <= self._around.frame_bytes_max:
+                raise self._refused(size)
+            after: int = position + _SIZE_BYTES + size
+            if after > end:
+                break
+            answer = ask(view[position + _SIZE_BYTES : after], peer)
+            if isinstance(answer, list):
+                outbox.add(answer)
             elif answer is HandOver.NO_ROOM:
                 self._is_blocked = True
-                return position
+                break
             elif answer is not None:
                 # Before anything else can fail: a handler is at work in the frame.
                 self._hold(view)
@@ -236,16 +243,9 @@ class Connection:
             position = after
         return position
 
-    def _frame_end(self, view: memoryview, position: int, end: int) -> int:
-        """0 if the frame has not come whole."""
-        if end - position < SIZE.size:
-            return 0
-        (size,) = _size_at(view, position)
-        if not 0 <= size <= self._around.frame_bytes_max:
-            most = self._around.frame_bytes_max
-            raise Disconnect(f"a request of {size} bytes, where 0 to {most} are allowed")
-        after: int = position + SIZE.size + size
-        return after if after <= end else 0
+    def _refused(self, size: int) -> Disconnect:
+        most = self._around.frame_bytes_max
+        return Disconnect(f"a request of {size} bytes, where 0 to {most} are allowed")
 
     def _await(self, answer: Any, size: int) -> None:
         self.is_awaiting = True
@@ -256,14 +256,14 @@ class Connection:
 
     def _put_aside(self, rest: memoryview) -> None:
         """The beginning of a frame, whose size was looked at if it is there."""
-        if len(rest) < SIZE.size:
+        if len(rest) < _SIZE_BYTES:
             self._carried = bytes(rest)
             return
         if self._around.memory.is_exhausted:
             self._pending = memoryview(bytearray(rest))
             self._wait_for_room()
             return
-        self._own_end = _size_at(rest)[0] + SIZE.size
+        self._own_end = _size_at(rest)[0] + _SIZE_BYTES
         self._own = self._around.buffers.take(self._own_end)
         self._own[: len(rest)] = rest
         self._filled = len(rest)

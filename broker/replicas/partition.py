@@ -19,6 +19,7 @@ import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from odradek.broker.metadata.internal_topics import INTERNAL_TOPICS
 from odradek.broker.replicas.leader import LeaderRole
 from odradek.broker.replicas.watermark import Watermark
 from odradek.protocol.errors import (
@@ -59,6 +60,7 @@ class Partition:
     def __init__(self, hosted: HostedLog, *, on_flush_due: Callable[[Partition], None]) -> None:
         self.hosted = hosted
         self.topic_partition: TopicPartition = hosted.partition
+        self.is_internal = hosted.partition.topic in INTERNAL_TOPICS
         self.leader: LeaderRole | None = None
         self.leader_id = -1
         self.leader_epoch = NO_LEADER_EPOCH
@@ -146,12 +148,15 @@ class Partition:
         role = self.leader or self.leading()
         if acks == ALL_IN_SYNC:
             self._check_in_sync(role, NotEnoughReplicas)
-        with self.hosted as log:
-            written = log.append_as_leader(
+        hosted = self.hosted
+        try:
+            written = hosted.usable().append_as_leader(
                 records, leader_epoch=role.epoch, now_ms=now_ms, origin=origin
             )
+        except OSError as failure:
+            raise hosted.failed(failure) from failure
         self._advance()
-        if self.hosted.has_flush_due_by_count:
+        if hosted.has_flush_due_by_count:
             self._on_flush_due(self)
         if self.waiting:
             self.wake()

@@ -57,7 +57,7 @@ _CODEC_BITS = 0x07
 _ZSTD = int(Codec.ZSTD)
 _RECORD_BYTES_MIN = 7
 _FIRST_VERSION_OF_MAGIC_2 = 3
-_FIRST_VERSION_OF_ZSTD = 7
+FIRST_VERSION_OF_ZSTD = 7
 
 
 def check_request(records: Buffer, *, version: int) -> None:
@@ -69,7 +69,7 @@ def check_request(records: Buffer, *, version: int) -> None:
         raise InvalidRecord("no whole batch")
     if records[MAGIC_POSITION] != MAGIC:
         raise InvalidRecord(f"magic {records[MAGIC_POSITION]} in a request of version {version}")
-    if version < _FIRST_VERSION_OF_ZSTD and _codec_bits_at(records) == _ZSTD:
+    if version < FIRST_VERSION_OF_ZSTD and _codec_bits_at(records) == _ZSTD:
         raise UnsupportedCompressionType(f"zstd in a request of version {version}")
     if size_bytes < len(records) and whole_batch_bytes(records, size_bytes):
         raise InvalidRecord("more than one batch")

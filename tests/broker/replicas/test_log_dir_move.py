@@ -280,6 +280,24 @@ async def test_a_topic_that_is_deleted_meanwhile_takes_its_copy_with_it(
     assert "failed" not in caplog.text
 
 
+async def test_a_topic_that_is_deleted_while_one_move_gives_way_to_another_is_not_moved(tmp_path):
+    bench = Bench(tmp_path, directories=("one", "two", "three"))
+    append(bench.partition, b"a")
+    first, second = bench.others
+    await bench.move(first)
+
+    async def delete():
+        bench.hosting.replicas.stop(EVENTS, leader_epoch=-2, is_deleted=True)
+        return await bench.hosting.replicas.delete([EVENTS])
+
+    refusal, failures = await asyncio.gather(bench.move(second), delete(), return_exceptions=True)
+    assert isinstance(refusal, NotLeader | UnknownTopicOrPartition)
+    assert failures == {}
+    assert bench.hosting.logs.find(EVENTS) is None
+    assert bench.hosting.logs.find_future(EVENTS) is None
+    assert directories_of(second.path) == []
+
+
 async def test_a_copy_that_a_restart_finds_goes_on(tmp_path):
     bench = Bench(tmp_path)
     append(bench.partition, b"a")

@@ -106,7 +106,10 @@ class LogDirMoves:
         if future is not None and future.directory is not target:
             await self._give_up(partition)
             found = self._found(partition, target)  # it may have been deleted meanwhile
-        if found.hosted.directory is target or self._logs.find_future(partition) is not None:
+        if found.hosted.directory is target:
+            return
+        if self._logs.find_future(partition) is not None:
+            self.resume(partition)  # it may have been broken off
             return
         if offline := self._logs.directories.offline:
             raise KafkaStorageError(f"a copy of {partition} may be in {offline[0].path}, offline")
@@ -209,6 +212,8 @@ class LogDirMove:
         """Until the copy has all that the log has."""
         while True:
             await self._align()
+            if not self._has_same_records:
+                continue  # the log has changed while the copy was cut
             region = self._next()
             if not region.length:
                 return

@@ -303,4 +303,6 @@ class Server:
                 return
             except KafkaError as refusal:
                 log.warning("The controller does not let this broker go: %s", refusal)
+                if not self._store_answers:
+                    return  # nor will there be another that does
             await asyncio.sleep(settings.controlled_shutdown_retry_backoff_ms / 1000)

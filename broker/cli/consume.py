@@ -80,7 +80,10 @@ def _add_ends(parser: argparse.ArgumentParser) -> None:
         "--until-end", action="store_true", help="stop when all that is there now has been read"
     )
     parser.add_argument(
-        "--idle", metavar="SECONDS", type=float, help="stop when nothing came for this long"
+        "--idle",
+        metavar="SECONDS",
+        type=cluster.seconds,
+        help="stop when nothing came for this long",
     )
 
 

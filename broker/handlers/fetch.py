@@ -131,7 +131,7 @@ class Answering:
         version = self._call.version
         told = self._fetch.settle(plan.found)
         down_conversion.refuse_unreadable(told, version, is_follower=self._terms.is_follower)
-        await down_conversion.convert(told, version)
+        await down_conversion.convert(told, version, self._call.peer)
         return self._response(told)
 
     def response(self, plan: FetchPlan) -> FetchResponse:

@@ -9,6 +9,7 @@ processor.py           owns connections; ends idle ones
 processor_thread.py    a processor with a thread of its own
 connection.py          frames in, answers out, in order
 surroundings.py        what the connections of a processor share
+watch.py               what the loop watches of a socket
 receive_buffers.py     where frames are received
 outbox.py              what has not gone out yet
 transport.py           the stream of bytes below; where TLS will go

@@ -25,6 +25,7 @@ from odradek.broker.network.pending_answers import FAILED, Outcome
 from odradek.broker.network.request_in_hand import RequestInHand
 from odradek.broker.network.surroundings import HandOver, Surroundings
 from odradek.broker.network.transport import PeerGone, Transport
+from odradek.broker.network.watch import Watch
 from odradek.protocol.errors import DecodeError
 from odradek.protocol.header import SIZE
 
@@ -49,14 +50,13 @@ class Connection:
         "_in_hand",
         "_is_blocked",
         "_is_draining",
-        "_is_reading",
-        "_is_writing",
         "_outbox",
         "_own",
         "_own_end",
         "_pending",
         "_transport",
         "_waits",
+        "_watch",
         "is_awaiting",
         "is_closed",
         "peer",
@@ -88,8 +88,7 @@ class Connection:
         #: Whether there is no room for what comes next.
         self._is_blocked = False
         self._is_draining = False
-        self._is_reading = False
-        self._is_writing = False
+        self._watch = Watch(around.loop, transport.descriptor)
 
     @property
     def descriptor(self) -> int:
@@ -115,15 +114,14 @@ class Connection:
     def drain(self) -> None:
         """Close as soon as nothing is owed any more; read nothing until then."""
         self._is_draining = True
-        self._stop_reading()
+        self._watch.stop_reading()
         self._close_if_drained()
 
     def close(self) -> None:
         if self.is_closed:
             return
         self.is_closed = self.peer.is_gone = True
-        self._stop_reading()
-        self._stop_writing()
+        self._watch.stop()
         self._transport.close()
         self._outbox = Outbox(self._transport)
         if not self._in_hand.needs_frame:
@@ -274,10 +272,9 @@ class Connection:
     def _flush(self) -> None:
         outbox = self._outbox
         outbox.flush()
-        if outbox.is_stuck and not self._is_writing:
-            self._is_writing = True
-            self._around.loop.add_writer(self._transport.descriptor, self._run, self._writable)
-            self._stop_reading()
+        if outbox.is_stuck and not self._watch.is_writing:
+            self._watch.write(self._run, self._writable)
+            self._watch.stop_reading()
 
     def _writable(self) -> None:
         self._outbox.push()
@@ -289,8 +286,8 @@ class Connection:
             # Whoever asks for much has often asked for the next already.
             self._readable()
         if not self._outbox.is_stuck:
-            self._watch()
-            self._stop_writing()
+            self._watch_for_more()
+            self._watch.stop_writing()
 
     def _answered(self, outcome: Outcome) -> None:
         if isinstance(outcome, Parked):
@@ -331,7 +328,7 @@ class Connection:
                 self._give_back()
             else:
                 self._consume(pending, len(pending))
-            if not (self.is_busy or self._is_writing):
+            if not (self.is_busy or self._watch.is_writing):
                 self._read_on()
 
     # Reading, and not reading.
@@ -344,17 +341,16 @@ class Connection:
             return
         except OSError as lost:
             raise PeerGone(str(lost)) from lost
-        self._stop_reading()
+        self._watch.stop_reading()
 
     def _read_on(self) -> None:
-        self._watch()
+        self._watch_for_more()
         if self._transport.has_unread:
             self._read_unread()
 
-    def _watch(self) -> None:
-        if not (self._is_reading or self.is_closed or self._is_draining):
-            self._is_reading = True
-            self._around.loop.add_reader(self._transport.descriptor, self._run, self._readable)
+    def _watch_for_more(self) -> None:
+        if not (self._watch.is_reading or self.is_closed or self._is_draining):
+            self._watch.read(self._run, self._readable)
 
     def _read_unread(self) -> None:
         """What the loop does not report, since the transport has it already."""
@@ -364,16 +360,6 @@ class Connection:
     def _read_if_open(self) -> None:
         if not self.is_closed:
             self._readable()
-
-    def _stop_reading(self) -> None:
-        if self._is_reading:
-            self._is_reading = False
-            self._around.loop.remove_reader(self._transport.descriptor)
-
-    def _stop_writing(self) -> None:
-        if self._is_writing:
-            self._is_writing = False
-            self._around.loop.remove_writer(self._transport.descriptor)
 
     def _wait_for_room(self) -> None:
         self._is_blocked = True

@@ -2,11 +2,12 @@
 
 A frame is four bytes of size, big-endian, and so many bytes.  The answer that comes at once is sent
 in the same call; while one is waited for, or does not go out, the connection is busy: nothing more
-is read.  What had been received already is answered next, without asking the kernel.
+is read.  What had been received already is answered next, without asking the kernel.  Of many that
+came at once some are answered, and the next after others have had their turn.
 
 Waiting for an answer costs nothing: the loop goes on watching, and only if it reports something is
-it told to stop, after a look whether the peer is gone.  A peer that only ended its side gets its
-answers.  While one does not go out the loop watches for room alone, which a reset makes too.
+it told to stop, after a look whether the peer is gone.  One that only ended its side gets answers.
+While one does not go out the loop watches for room alone, which a reset makes too.
 
 Invariant: a frame lies where it was received, untouched, until its answer is out or parked.
 Invariant: what is unsent is no more than GATHERED_BYTES and one answer.
@@ -22,10 +23,12 @@ from typing import Any
 from odradek.broker.call import Disconnect, Parked, Peer
 from odradek.broker.network.outbox import Outbox
 from odradek.broker.network.pending_answers import FAILED, Outcome
+from odradek.broker.network.receive_buffers import IncompleteFrame
 from odradek.broker.network.request_in_hand import RequestInHand
 from odradek.broker.network.surroundings import HandOver, Surroundings
 from odradek.broker.network.transport import PeerGone, Transport
 from odradek.broker.network.watch import Watch
+from odradek.broker.turns import Turn
 from odradek.protocol.errors import DecodeError
 from odradek.protocol.header import SIZE
 
@@ -33,6 +36,9 @@ log = logging.getLogger(__name__)
 
 # Copying so little costs less than lending the shared buffer while an answer is waited for.
 COPIED_BYTES_MAX = 16 * 1024
+
+# What begins in so many is answered without a look at the clock, for which few should pay.
+BYTES_AT_ONCE = 512
 
 _SIZE_BYTES = SIZE.size
 _size_at = SIZE.unpack_from
@@ -45,14 +51,12 @@ class Connection:
         "_around",
         "_ask",
         "_carried",
-        "_filled",
         "_held",
         "_in_hand",
         "_is_blocked",
         "_is_draining",
         "_outbox",
         "_own",
-        "_own_end",
         "_pending",
         "_transport",
         "_waits",
@@ -73,10 +77,7 @@ class Connection:
         self._outbox = Outbox(transport)
         #: Up to three bytes of a size.
         self._carried = b""
-        #: A buffer for one frame that did not come whole: its end there, and how much has come.
-        self._own: memoryview | None = None
-        self._own_end = 0
-        self._filled = 0
+        self._own: IncompleteFrame | None = None
         #: The buffer in which the frame lies that is being answered, to be given back.
         self._held: memoryview | None = None
         #: What was received beyond that frame.
@@ -85,7 +86,7 @@ class Connection:
         #: Whether a handler was waited for before, and so may be again.
         self._waits = False
         self.is_awaiting = False
-        #: Whether there is no room for what comes next.
+        #: Whether there is no room for what comes next, or others have their turn.
         self._is_blocked = False
         self._is_draining = False
         self._watch = Watch(around.loop, transport.descriptor)
@@ -106,7 +107,7 @@ class Connection:
         self._run(self._answered, outcome)
 
     def resume(self) -> None:
-        """There may be room now."""
+        """There may be room now, and others have had their turn."""
         if self._is_blocked and not self.is_closed:
             self._is_blocked = False
             self._run(self._continue)
@@ -171,13 +172,13 @@ class Connection:
             if self._transport.has_unread:
                 self._read_unread()
 
-    def _fill(self, own: memoryview) -> None:
-        received = self._receive(own[self._filled : self._own_end])
+    def _fill(self, own: IncompleteFrame) -> None:
+        received = self._receive(own.missing)
         if received:
-            self._filled += received
-            if self._filled == self._own_end:
-                self._own, self._held = None, own
-                self._consume(own, self._own_end)
+            own.filled += received
+            if own.filled == own.end:
+                self._own, self._held = None, own.view
+                self._consume(own.view, own.end)
             if self._transport.has_unread:
                 self._read_unread()
 
@@ -199,7 +200,10 @@ class Connection:
     def _consume(self, view: memoryview, end: int) -> None:
         """Answer what has come, and put aside what cannot be answered yet."""
         try:
-            position = self._answer(view, end)
+            if end <= BYTES_AT_ONCE:
+                position = self._answer(view, 0, end, end)
+            else:
+                position = self._answer_in_turns(view, end)
         finally:
             self._flush()
         if self.is_closed:
@@ -217,13 +221,26 @@ class Connection:
         if self._held is not None:
             self._give_back()
 
-    def _answer(self, view: memoryview, end: int) -> int:
-        """Where the first frame begins that is not answered, or not whole."""
-        position, outbox, ask, peer = 0, self._outbox, self._ask, self.peer
-        while end - position >= _SIZE_BYTES and not outbox.is_stuck:
+    def _answer_in_turns(self, view: memoryview, end: int) -> int:
+        """As below, but what is left when its turn is over waits for the next."""
+        position, after = 0, self._answer(view, 0, BYTES_AT_ONCE, end)
+        turn: Turn | None = None
+        while position < after <= end - _SIZE_BYTES and not self.is_busy:
+            turn = turn or Turn()
+            if turn.is_over:
+                self._is_blocked = True
+                self._around.loop.call_soon(self.resume)
+                break
+            position, after = after, self._answer(view, after, after + _SIZE_BYTES, end)
+        return after
+
+    def _answer(self, view: memoryview, position: int, soon: int, end: int) -> int:
+        """Where the first frame begins that is not answered, not whole, or not before ``soon``."""
+        outbox, ask, peer = self._outbox, self._ask, self.peer
+        while position + _SIZE_BYTES <= soon and not outbox.is_stuck:
             (size,) = _size_at(view, position)
             if not 0 <= size <= self._around.frame_bytes_max:
-                raise self._refused(size)
+                raise self._around.refused(size)
             after: int = position + _SIZE_BYTES + size
             if after > end:
                 break
@@ -241,10 +258,6 @@ class Connection:
             position = after
         return position
 
-    def _refused(self, size: int) -> Disconnect:
-        most = self._around.frame_bytes_max
-        return Disconnect(f"a request of {size} bytes, where 0 to {most} are allowed")
-
     def _await(self, answer: Any, size: int) -> None:
         self.is_awaiting = True
         self._in_hand.begin(answer, size)
@@ -261,11 +274,9 @@ class Connection:
             self._pending = memoryview(bytearray(rest))
             self._wait_for_room()
             return
-        self._own_end = _size_at(rest)[0] + _SIZE_BYTES
-        self._own = self._around.buffers.take(self._own_end)
-        self._own[: len(rest)] = rest
-        self._filled = len(rest)
-        self._in_hand.count(self._own_end)
+        size = _size_at(rest)[0] + _SIZE_BYTES
+        self._own = IncompleteFrame(self._around.buffers.take(size), size, rest)
+        self._in_hand.count(size)
 
     # Answers out.
 

@@ -116,6 +116,7 @@ class Answering:
     def answer(self, plan: FetchPlan) -> FetchResponse | Awaitable[FetchResponse]:
         """From what was read, now or when there is more."""
         if self._call.request.max_wait_ms > 0 and not plan.is_enough():
+            plan.forget()  # it may be dropped before it begins to wait
             return Parked(partial(self._answer_later, plan))
         if down_conversion.is_old(self._call.version) and plan.has_records:
             return self.converted(plan)
@@ -138,6 +139,7 @@ class Answering:
         try:
             told = self._fetch.settle(plan.found)
         except KafkaError as failure:
+            plan.forget()
             return FetchResponse(
                 error_code=code_of(failure), session_id=self._fetch.session_id, responses=[]
             )

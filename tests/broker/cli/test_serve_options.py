@@ -26,12 +26,7 @@ def test_a_port_counts_for_what_is_advertised_too(tmp_path):
 
 
 def test_a_hangup_that_its_starter_ignores_is_ignored(tmp_path):
-    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
-    try:
-        broker = BrokerProcess(tmp_path / "logs").start()
-    finally:
-        signal.signal(signal.SIGHUP, before)
-    with broker:
+    with BrokerProcess(tmp_path / "logs", hangup=signal.SIG_IGN).start() as broker:
         broker.send(signal.SIGHUP)
         produce(broker, b"still here")
         broker.send(signal.SIGTERM)

@@ -160,6 +160,13 @@ def test_what_comes_before_a_line_that_is_no_record_is_written(command, topic):
     assert read(command, topic).lines == [str(number) for number in range(100)]
 
 
+@pytest.mark.parametrize("written", ["-1", "0", "1.5", "all"])
+def test_a_count_is_a_number_of_records(offline, written):
+    refused = offline("consume", "t", "--count", written)
+    assert refused.status == 2
+    assert f"--count: '{written}' is not a number of records, at least 1" in refused.err
+
+
 @pytest.mark.parametrize("written", ["nan", "-1", "soon"])
 def test_an_idle_time_is_a_time(offline, written):
     refused = offline("consume", "t", "--idle", written)

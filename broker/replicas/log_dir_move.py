@@ -23,7 +23,13 @@ from typing import Any, Protocol
 
 from odradek.broker.disk import Disk
 from odradek.broker.replicas.partition import Partition
-from odradek.protocol.errors import InvalidTopic, KafkaError, KafkaStorageError, NotLeader
+from odradek.protocol.errors import (
+    InvalidTopic,
+    KafkaError,
+    KafkaStorageError,
+    NotLeader,
+    UnknownTopicOrPartition,
+)
 from odradek.protocol.file_region import FileRegion
 from odradek.protocol.types import TopicPartition
 from odradek.storage import files
@@ -161,6 +167,8 @@ class LogDirMoves:
                 # Where it was deleted, so was what held compaction off.
                 if self._logs.logs.current.get(partition) in (current, future):
                     self._care.allow(partition)
+        except UnknownTopicOrPartition as deleted:
+            log.info("Moving %s to %s was broken off: %s", partition, target, deleted)
         except KafkaError as failure:
             log.error("Moving %s to %s was broken off: %s", partition, target, failure)
         else:

@@ -23,6 +23,7 @@ from odradek.broker.metadata.metadata_cache import MetadataCache
 from odradek.broker.metadata.topic_creator import TopicCreator
 from odradek.broker.network.client import BrokerClient
 from odradek.broker.network.endpoint import Endpoint
+from odradek.broker.network.own_connections import OwnConnections
 from odradek.broker.replicas.controller_fence import ControllerFence
 from odradek.broker.replicas.log_dir_move import LogDirMoves
 from odradek.broker.replicas.replica_manager import ReplicaManager
@@ -63,6 +64,7 @@ class Ground:
     background: Background
     #: What others are told of where this broker listens.
     advertised: Sequence[Endpoint]
+    own_connections: OwnConnections
 
 
 class Assembly:
@@ -176,6 +178,7 @@ class Assembly:
             found.port,
             client_id=str(self._ground.broker_id),
             timeout_s=current.broker.controller_socket_timeout_ms / 1000,
+            own=self._ground.own_connections if broker.id == self._ground.broker_id else None,
         )
         return cast(BrokerLink, client)
 

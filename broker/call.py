@@ -34,6 +34,8 @@ class Peer:
     client_host: str
     listener: str
     is_control_plane: bool = False
+    #: Whether it is this broker's own, which counts for no limit.
+    is_own: bool = False
     #: Told by ApiVersions from v3 on.
     client_software_name: str = "unknown"
     client_software_version: str = "unknown"

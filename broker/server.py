@@ -142,6 +142,7 @@ class Server:
                 worker=self._worker,
                 background=self._background,
                 advertised=self._sockets.advertised(),
+                own_connections=self._sockets.own,
             )
         )
         self._parts = parts

@@ -6,7 +6,9 @@ import socket
 import pytest
 
 from odradek.broker.network.own_connections import OwnConnections
+from tests.support.loops import at_end
 from tests.support.network_scene import Client, port_of, serving, until
+from tests.support.scripted_connection import framed
 
 NOBODY_ELSE = pytest.mark.parametrize(
     "limits",
@@ -19,8 +21,10 @@ NOBODY_ELSE = pytest.mark.parametrize(
 )
 
 
-async def own_client(server, host="127.0.0.1"):
-    return Client(await server.own.connect(host, port_of(server)))
+async def own_client(server):
+    client = Client(await server.own.connect("127.0.0.1", port_of(server)))
+    at_end(client.close_at_end)
+    return client
 
 
 @NOBODY_ELSE
@@ -42,13 +46,11 @@ async def test_it_comes_in_past_those_who_wait_for_room():
     assert await own.ask(b"own") == b"own"
     assert await second.is_ended()
     third = await Client.connect(server)
-    waiting = asyncio.ensure_future(third.ask(b"third"))
-    await own.ask(b"own")
-    assert not waiting.done()
+    await third.send(framed(b"third"))
+    assert await first.ask(b"again") == b"again"
+    assert len(server) == 1
     first.socket.close()
-    assert await waiting == b"third"
-    own.socket.close()
-    await until(lambda: len(server) == 1)
+    assert await third.receive() == b"third"
 
 
 async def test_others_are_not_taken_for_it():

@@ -10,8 +10,8 @@ is synced, as what is appended next must not end where an old batch happens to b
 transaction index is cut after it: aborted records must not outlive their entry.  Offset and time
 indexes may be cut before, as they may always lack entries, and snapshots may be removed before, as
 the batches tell the same; that they stay away is synced last.  The recovery point is below the cut
-before anything can be appended there again, as it is only ever checkpointed from memory.  Epochs
-are written by the next flush, and the loader cuts them again if they were not.
+before anything can be appended there again, as it is only ever checkpointed from memory.  So are
+the epochs in their file, when the batches are gone for good.
 
 Where the batches break off before the offset, the log is cut there: what would be appended behind
 such a place could not be read.
@@ -32,6 +32,7 @@ from odradek.protocol.errors import CorruptMessage, KafkaError
 from odradek.protocol.records.record_set import AnyBatch
 from odradek.storage import batch_scan, files
 from odradek.storage.deletion import set_aside_from_the_end
+from odradek.storage.leader_epochs import LeaderEpochs
 from odradek.storage.log_segment import LogSegment
 from odradek.storage.open_file import OpenFile
 from odradek.storage.open_segments import undivided
@@ -89,7 +90,7 @@ def plan_truncation(
     if offset >= log.end_offset:
         # A leader may have noted its epoch here and never appended.
         log.epochs.truncate_from_end(log.end_offset)
-        return Truncation([], lambda: None)
+        return Truncation([], log.epochs.flush)
     if log.segments.first.base_offset > offset:
         dropped = truncate_fully(log, offset)
         return Truncation(dropped, sync_of(log.segments.active))
@@ -113,12 +114,13 @@ def _carry_out(
     shortened = _shortened(active, size_bytes=position, end_offset=end_offset)
     log.segments.replace([active], [shortened])
     log.end_offset = end_offset
+    log.epochs.cut(end_offset)
     _cut_ends(log)
     producers, segments = log.producers, log.segments
     for damage in _go_back(producers, segments, had_producers, end=end_offset, now_ms=now_ms):
         notice(str(damage))
     log.producers.on_high_watermark(log.high_watermark)
-    step = partial(_cut_files, dropped, file, position, shortened.transaction_index)
+    step = partial(_cut_files, dropped, file, position, shortened.transaction_index, log.epochs)
     return Truncation(dropped, step)
 
 
@@ -186,7 +188,11 @@ def _shortened(segment: LogSegment, *, size_bytes: int, end_offset: int) -> LogS
 
 
 def _cut_files(
-    dropped: Sequence[LogSegment], file: OpenFile, size_bytes: int, aborted: TransactionIndex
+    dropped: Sequence[LogSegment],
+    file: OpenFile,
+    size_bytes: int,
+    aborted: TransactionIndex,
+    epochs: LeaderEpochs,
 ) -> None:
     directory = aborted.path.parent
     # The snapshots of the dropped segments are gone already.
@@ -195,6 +201,7 @@ def _cut_files(
         files.system.ftruncate(file.descriptor, size_bytes)
     files.sync(file.descriptor)
     aborted.cut()
+    epochs.flush_cut()
     files.sync_directory(directory)
 
 
@@ -237,6 +244,7 @@ def truncate_fully(
     log.end_offset = new_start
     log.start_offset = new_start if start_offset is None else start_offset
     log.epochs.clear()
+    log.epochs.flush_cut()
     log.producers.truncate_fully(new_start)
     _cut_ends(log)
     return dropped
@@ -247,7 +255,6 @@ def _cut_ends(log: Log) -> None:
     log.start_offset = min(log.start_offset, log.end_offset)
     log.recovery_point = min(log.recovery_point, log.end_offset)
     log.high_watermark = max(log.start_offset, min(log.high_watermark, log.end_offset))
-    log.epochs.truncate_from_end(log.end_offset)
 
 
 def rebuild_producers(

@@ -169,20 +169,6 @@ class TestTheEnds:
         assert (log.start_offset, log.end_offset, base_offsets(log)) == (5, 5, [5])
 
 
-class TestEpochs:
-    def test_those_that_began_beyond_the_cut_are_forgotten(self, directory):
-        log = opened(directory)
-        for epoch in (1, 4, 7):
-            append(log, b"a", leader_epoch=epoch)
-        cut(log, 2)
-        assert log.epochs.entries == ((1, 0), (4, 1))
-
-    def test_an_epoch_that_was_noted_and_has_no_records_is_forgotten_at_the_end(self, log):
-        log.epochs.assign(9, start_offset=30)
-        cut(log, 30)
-        assert log.epochs.entries == ((0, 0),)
-
-
 def idempotent(log, sequence, *values):
     return append(log, *values, producer_id=7, producer_epoch=0, base_sequence=sequence)
 

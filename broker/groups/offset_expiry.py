@@ -75,13 +75,8 @@ def delete_group(shard: GroupShard, group_id: str) -> None:
     if offsets is not None:
         forget(shard, group_id, list(offsets.places()))
     if group is not None:
-        delete_group_alone(shard, group)
-
-
-def delete_group_alone(shard: GroupShard, group: Group) -> None:
-    """Without its offsets; raises what the log does, and nothing has changed then."""
-    tombstones = group.tombstones()
-    if tombstones:
-        shard.log.append([(key, None) for key in tombstones])
-    group.end()
-    del shard.groups[group.id]
+        tombstones = group.tombstones()
+        if tombstones:
+            shard.log.append([(key, None) for key in tombstones])
+        group.end()
+        del shard.groups[group_id]

@@ -46,8 +46,8 @@ class Replay:
             self._take_plain(batch)
 
     def records(self) -> list[Kept]:
-        """Those that count, in the order of their offsets."""
-        return sorted(self._kept.values())
+        """Those that count, in the order in which they came to."""
+        return list(self._kept.values())
 
     def pending(self) -> Iterator[tuple[int, Kept]]:
         """Those of open transactions, each with its producer's id."""
@@ -56,7 +56,7 @@ class Replay:
                 yield producer_id, kept
 
     def _take_plain(self, batch: AnyBatch) -> None:
-        kept = self._kept
+        kept, new = self._kept, tuple.__new__
         for offset, _, key, value, _ in batch.records():
             if key is None:
                 continue  # not ours, whatever it is
@@ -65,7 +65,9 @@ class Replay:
                 for records in self._pending.values():
                     records.pop(key, None)
             else:
-                kept[key] = Kept(offset, key, value)
+                # What is put anew goes to the end, so that nobody has to sort a million of them.
+                kept.pop(key, None)
+                kept[key] = new(Kept, (offset, key, value))
 
     def _take_pending(self, batch: AnyBatch) -> None:
         records = self._pending.setdefault(batch.producer_id, {})
@@ -84,4 +86,5 @@ class Replay:
         for key, kept in records.items():
             present = self._kept.get(key)
             if present is None or present.offset < kept.offset:
+                self._kept.pop(key, None)
                 self._kept[key] = kept

@@ -18,6 +18,8 @@ from typing import NamedTuple
 from odradek.protocol.records.control import marker_of
 from odradek.protocol.records.record_set import AnyBatch
 
+_new = tuple.__new__
+
 
 class Kept(NamedTuple):
     """A record that counts, or will if its transaction is committed."""
@@ -45,6 +47,17 @@ class Replay:
         else:
             self._take_plain(batch)
 
+    def take_record(self, offset: int, key: bytes, value: bytes | None) -> None:
+        """One of no transaction."""
+        kept = self._kept
+        # What is put anew goes to the end, so that nobody has to sort a million of them.
+        kept.pop(key, None)
+        if value is not None:
+            kept[key] = _new(Kept, (offset, key, value))
+        elif self._pending:
+            for records in self._pending.values():
+                records.pop(key, None)
+
     def records(self) -> list[Kept]:
         """Those that count, in the order in which they came to."""
         return list(self._kept.values())
@@ -56,18 +69,9 @@ class Replay:
                 yield producer_id, kept
 
     def _take_plain(self, batch: AnyBatch) -> None:
-        kept, new = self._kept, tuple.__new__
         for offset, _, key, value, _ in batch.records():
-            if key is None:
-                continue  # not ours, whatever it is
-            if value is None:
-                kept.pop(key, None)
-                for records in self._pending.values():
-                    records.pop(key, None)
-            else:
-                # What is put anew goes to the end, so that nobody has to sort a million of them.
-                kept.pop(key, None)
-                kept[key] = new(Kept, (offset, key, value))
+            if key is not None:  # else it is not ours, whatever it is
+                self.take_record(offset, key, value)
 
     def _take_pending(self, batch: AnyBatch) -> None:
         records = self._pending.setdefault(batch.producer_id, {})

@@ -13,6 +13,8 @@ The way of a request, and of its answer:
     fetching/          what a Fetch is to be given, and what it was given before
     metadata/          the cluster, as its controller tells of it
     admin/             configurations shown and changed
+    coordinator/       what coordinators share: their state is a partition of an internal topic
+    groups/            groups of consumers, and their offsets
     transactions/      ids for producers
     settings/          what a broker can be told, and what it was told
 

@@ -10,15 +10,24 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from random import SystemRandom
 from typing import cast
+from uuid import uuid4
 
 from odradek.broker import clock
 from odradek.broker.admin.config_admin import BrokerConfigAdmin
 from odradek.broker.admin.config_descriptions import ConfigDescriptions
 from odradek.broker.background import Background
+from odradek.broker.coordinator.lookup import CoordinatorLookup
+from odradek.broker.coordinator.partition_log import Means
 from odradek.broker.disk import Disk
 from odradek.broker.fetching.fetch_sessions import FetchSessions
+from odradek.broker.groups.consumer.topics import TopicsLens
+from odradek.broker.groups.coordinator import GroupCoordinator
+from odradek.broker.groups.old_offsets import OldOffsets
+from odradek.broker.groups.world import World
+from odradek.broker.handlers import find_coordinator
 from odradek.broker.log_care import LogCare
 from odradek.broker.metadata.agreed_features import AgreedFeatures
+from odradek.broker.metadata.internal_topics import CONSUMER_OFFSETS
 from odradek.broker.metadata.metadata_cache import MetadataCache
 from odradek.broker.metadata.topic_creator import TopicCreator
 from odradek.broker.network.client import BrokerClient
@@ -100,18 +109,45 @@ class Assembly:
         self.controller = Controller(
             store, self._identity(), settings.current.controller, self._world()
         )
-        self.services = self._services()
-
-    def _services(self) -> Services:
-        ground = self._ground
-        settings, store = ground.settings, ground.store
-        topic_admin = TopicAdmin(
+        self._topic_admin = TopicAdmin(
             store,
             MetadataReads(store),
             defaults=self._topic_defaults,
             random=_random,
             new_topic_id=_new_topic_id,
         )
+        self._topic_creator = TopicCreator(
+            self._topic_admin,
+            is_enabled=lambda: settings.current.broker.auto_create_topics_enable,
+            internal=lambda name: settings.current.internal_topics.entry(name),
+        )
+        self.groups = self._groups()
+        self.replicas.roles[CONSUMER_OFFSETS] = self.groups.shards
+        self.services = self._services()
+
+    def _groups(self) -> GroupCoordinator:
+        ground, settings = self._ground, self._ground.settings
+        lookup = CoordinatorLookup(
+            CONSUMER_OFFSETS,
+            self.cluster,
+            self._topic_creator,
+            partition_count=lambda: settings.current.internal_topics.offsets_partitions,
+        )
+        options = settings.current.groups
+        world = World(
+            options,
+            asyncio.get_running_loop(),
+            clock.now_ms,
+            _new_id,
+            settings.current.consumer_groups,
+            TopicsLens(lambda: self.cluster.picture),
+        )
+        means = Means(options, clock.now_ms, ground.background.start, ground.disk.run)
+        return GroupCoordinator(lookup, world, means)
+
+    def _services(self) -> Services:
+        ground = self._ground
+        settings, store = ground.settings, ground.store
         config_tree = ConfigAdmin(store, server=lambda: settings.current.defaults_of_topics)
         return Services(
             settings=settings,
@@ -126,18 +162,17 @@ class Assembly:
             fetch_sessions=FetchSessions(
                 slots=settings.current.broker.fetch_session_slots, now_ms=clock.now_ms
             ),
-            topic_admin=topic_admin,
-            topic_creator=TopicCreator(
-                topic_admin,
-                is_enabled=lambda: settings.current.broker.auto_create_topics_enable,
-                internal=lambda name: settings.current.internal_topics.entry(name),
-            ),
+            topic_admin=self._topic_admin,
+            topic_creator=self._topic_creator,
             config_descriptions=ConfigDescriptions(
                 settings, store, broker_id=ground.broker_id, has_topic=self.cluster.has_topic
             ),
             config_admin=BrokerConfigAdmin(config_tree, settings, broker_id=ground.broker_id),
             topic_configs=TopicConfigs(settings, store),
             producer_ids=ProducerIds(self._allocate_producer_ids),
+            groups=self.groups,
+            old_offsets=OldOffsets(store),
+            coordinators={find_coordinator.GROUP: self.groups.lookup},
             now_ms=clock.now_ms,
         )
 
@@ -194,6 +229,10 @@ class Assembly:
         return await self.controller.allocate_producer_ids(
             self._ground.broker_id, broker_epoch=self.controller.broker_epoch
         )
+
+
+def _new_id() -> str:
+    return str(uuid4())
 
 
 def _new_topic_id() -> Uuid:

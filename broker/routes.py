@@ -18,27 +18,40 @@ from odradek.broker.handlers import (
     alter_partition_reassignments,
     alter_replica_log_dirs,
     api_versions,
+    consumer_group_describe,
+    consumer_group_heartbeat,
     controlled_shutdown,
     create_partitions,
     create_topics,
+    delete_groups,
     delete_records,
     delete_topics,
     describe_cluster,
     describe_configs,
+    describe_groups,
     describe_log_dirs,
     describe_producers,
     describe_topic_partitions,
     elect_leaders,
     fetch,
+    find_coordinator,
+    heartbeat,
     incremental_alter_configs,
     init_producer_id,
+    join_group,
     leader_and_isr,
+    leave_group,
+    list_groups,
     list_offsets,
     list_partition_reassignments,
     metadata,
+    offset_commit,
+    offset_delete,
+    offset_fetch,
     offset_for_leader_epoch,
     produce,
     stop_replica,
+    sync_group,
     update_metadata,
 )
 from odradek.broker.router import Route
@@ -48,7 +61,14 @@ from odradek.protocol.api_keys import ApiKey
 
 def routes(broker: Services) -> Mapping[ApiKey, Route]:
     """The table."""
-    table = [*_records(broker), *_cluster(broker), *_topics(broker), *_control(broker)]
+    table = [
+        *_records(broker),
+        *_cluster(broker),
+        *_topics(broker),
+        *_offsets(broker),
+        *_groups(broker),
+        *_control(broker),
+    ]
     served = {route.key: route for route in table}
     versions = {key: route.versions for key, route in served.items()}
     features = broker.features
@@ -163,6 +183,55 @@ def _topics(broker: Services) -> list[Route]:
     ]
 
 
+def _offsets(broker: Services) -> list[Route]:
+    groups, cluster, old = broker.groups, broker.cluster, broker.old_offsets
+    return [
+        Route(
+            ApiKey.OFFSET_COMMIT,
+            partial(offset_commit.handle, groups, cluster, old),
+            offset_commit.refused,
+        ),
+        Route(
+            ApiKey.OFFSET_FETCH,
+            partial(offset_fetch.handle, groups, cluster, old),
+            offset_fetch.refused,
+        ),
+        Route(ApiKey.OFFSET_DELETE, partial(offset_delete.handle, groups, cluster)),
+    ]
+
+
+def _groups(broker: Services) -> list[Route]:
+    groups = broker.groups
+    return [
+        Route(
+            ApiKey.FIND_COORDINATOR,
+            partial(find_coordinator.handle, broker.coordinators),
+            find_coordinator.refused,
+        ),
+        Route(ApiKey.JOIN_GROUP, partial(join_group.handle, groups), join_group.refused),
+        Route(ApiKey.SYNC_GROUP, partial(sync_group.handle, groups), sync_group.refused),
+        Route(ApiKey.HEARTBEAT, partial(heartbeat.handle, groups), heartbeat.refused),
+        Route(ApiKey.LEAVE_GROUP, partial(leave_group.handle, groups)),
+        Route(
+            ApiKey.DESCRIBE_GROUPS,
+            partial(describe_groups.handle, groups),
+            describe_groups.refused,
+        ),
+        Route(ApiKey.LIST_GROUPS, partial(list_groups.handle, groups)),
+        Route(ApiKey.DELETE_GROUPS, partial(delete_groups.handle, groups), delete_groups.refused),
+        Route(
+            ApiKey.CONSUMER_GROUP_HEARTBEAT,
+            partial(consumer_group_heartbeat.handle, groups),
+            consumer_group_heartbeat.refused,
+        ),
+        Route(
+            ApiKey.CONSUMER_GROUP_DESCRIBE,
+            partial(consumer_group_describe.handle, groups),
+            consumer_group_describe.refused,
+        ),
+    ]
+
+
 def _control(broker: Services) -> list[Route]:
     """What brokers and controllers ask of one another, and what is asked of the controller."""
     controller, replicas, fence = broker.controller, broker.replicas, broker.fence
@@ -175,7 +244,7 @@ def _control(broker: Services) -> list[Route]:
         Route(ApiKey.STOP_REPLICA, partial(stop_replica.handle, replicas, fence)),
         Route(
             ApiKey.UPDATE_METADATA,
-            partial(update_metadata.handle, broker.cluster, fence, broker.topic_configs.forget),
+            partial(update_metadata.handle, broker.cluster, fence, broker.partitions_deleted),
         ),
         Route(ApiKey.CONTROLLED_SHUTDOWN, partial(controlled_shutdown.handle, controller)),
         Route(ApiKey.ALTER_PARTITION, partial(alter_partition.handle, controller)),

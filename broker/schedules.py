@@ -1,4 +1,4 @@
-"""When is what done to the logs?  The settings say, and may change while the broker runs.
+"""When is what done to the logs, and to groups?  The settings say, and may change meanwhile.
 
 As in Kafka, an interval of 0 or less means once, after the start; but for the cleaner's, which is a
 pause.
@@ -9,6 +9,7 @@ Owner: the event loop.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from typing import Protocol
 
 from odradek.broker.background import Background
 from odradek.broker.log_care import LogCare
@@ -21,7 +22,15 @@ _SEALED_WAIT_S = 5.0
 _REMOVAL_EVERY_S = 1.0
 
 
-def start_schedules(background: Background, care: LogCare, settings: DynamicSettings) -> None:
+class Groups(Protocol):
+    """Who keeps the offsets of groups."""
+
+    async def forget_unused(self) -> None: ...
+
+
+def start_schedules(
+    background: Background, care: LogCare, groups: Groups, settings: DynamicSettings
+) -> None:
     """From now until ``background`` is stopped."""
     first_after_s = settings.current.log.initial_task_delay_ms / 1000
 
@@ -53,6 +62,11 @@ def start_schedules(background: Background, care: LogCare, settings: DynamicSett
     )
     every("compaction", lambda: settings.current.cleaner.backoff_ms / 1000, care.compact)
     every("removal", lambda: _REMOVAL_EVERY_S, care.remove)
+    background.every(
+        lambda: min(settings.current.groups.retention_check_interval_ms / 1000, _LONGEST_S),
+        groups.forget_unused,
+        name="offset expiry",
+    )
 
 
 def _watermarks_s(settings: DynamicSettings) -> float:

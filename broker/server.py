@@ -154,7 +154,8 @@ class Server:
         directories.claim(broker_id=broker_id, cluster_id=cluster_id)
         await self._follow_configs(store, settings)
         await parts.services.features.start()
-        start_schedules(self._background, parts.care, settings)
+        self._undo.push_async_callback(parts.groups.close)
+        start_schedules(self._background, parts.care, parts.groups, settings)
         self._undo.push_async_callback(self._stop_sockets)  # before the controller is closed
         self._sockets.accept()
         await self._wait_for_picture(settings.current.network)

@@ -5,13 +5,16 @@ Owner: the event loop.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from odradek.broker.admin.config_admin import BrokerConfigAdmin
 from odradek.broker.admin.config_descriptions import ConfigDescriptions
+from odradek.broker.coordinator.lookup import CoordinatorLookup
 from odradek.broker.disk import Disk
 from odradek.broker.fetching.fetch_sessions import FetchSessions
+from odradek.broker.groups.coordinator import GroupCoordinator
+from odradek.broker.groups.old_offsets import OldOffsets
 from odradek.broker.metadata.agreed_features import AgreedFeatures
 from odradek.broker.metadata.metadata_cache import MetadataCache
 from odradek.broker.metadata.topic_creator import TopicCreator
@@ -23,6 +26,7 @@ from odradek.broker.settings.topic_configs import TopicConfigs
 from odradek.broker.transactions.producer_ids import ProducerIds
 from odradek.controller.controller import Controller
 from odradek.controller.topic_admin import TopicAdmin
+from odradek.protocol.types import TopicPartition
 from odradek.storage.manager.log_manager import LogManager
 
 
@@ -46,4 +50,13 @@ class Services:
     config_admin: BrokerConfigAdmin
     topic_configs: TopicConfigs
     producer_ids: ProducerIds
+    groups: GroupCoordinator
+    old_offsets: OldOffsets
+    #: Who coordinates what, by the type of a key in FindCoordinator.
+    coordinators: Mapping[int, CoordinatorLookup]
     now_ms: Callable[[], int]
+
+    def partitions_deleted(self, partitions: Sequence[TopicPartition]) -> None:
+        """The controller says that they are gone."""
+        self.topic_configs.forget(partitions)
+        self.groups.partitions_deleted(partitions)

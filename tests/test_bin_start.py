@@ -26,7 +26,7 @@ def checkout(tmp_path):
     odradek = scripts / "odradek"
     odradek.write_text(f'#!/bin/sh\nexec {sys.executable} -m odradek.broker.cli.main "$@"\n')
     odradek.chmod(0o755)
-    (root / ".venv" / "installed-cli,cluster,speed").touch()
+    (root / ".venv" / "installed-cli,cluster,regex,speed").touch()
     return root
 
 

@@ -32,6 +32,22 @@ The cluster:
     describe_cluster.py       brokers alone
     describe_topic_partitions.py  topics page by page
 
+Groups:
+
+    find_coordinator.py       who coordinates them
+    join_group.py             enter one
+    sync_group.py             hand in and get assignments
+    heartbeat.py              stay in it
+    leave_group.py            leave it
+    offset_commit.py          store how far it has read
+    offset_fetch.py           ask for that
+    offset_delete.py          forget it
+    describe_groups.py        state and members
+    list_groups.py            which there are
+    delete_groups.py          delete them
+    consumer_group_heartbeat.py  all that a member of the consumer protocol has to say
+    consumer_group_describe.py  state and members of a group of that protocol
+
 Topics:
 
     create_topics.py          create them

@@ -43,6 +43,7 @@ ON_A_TOPIC = bits(
     Operation.DESCRIBE_CONFIGS,
     Operation.ALTER_CONFIGS,
 )
+ON_A_GROUP = bits(Operation.READ, Operation.DELETE, Operation.DESCRIBE)
 ON_THE_CLUSTER = bits(
     Operation.CREATE,
     Operation.ALTER,

@@ -69,6 +69,14 @@ class Moves(Protocol):
     def resume(self, partition: TopicPartition, /) -> None: ...
 
 
+class Roles(Protocol):
+    """Whoever has to know what of a topic this broker leads: the coordinators."""
+
+    def leads(self, partition: Partition, /) -> None: ...
+
+    def leads_no_more(self, index: int, /) -> None: ...
+
+
 class ReplicaManager:
     """Every partition that this broker leads or follows."""
 
@@ -93,6 +101,8 @@ class ReplicaManager:
         self._offline: set[TopicPartition] = set()
         #: Given when it is there, as it needs this one.
         self.moves: Moves | None = None
+        #: By topic, who is told of roles in it.
+        self.roles: dict[str, Roles] = {}
 
     def __iter__(self) -> Iterator[Partition]:
         return iter(self._partitions.values())
@@ -141,7 +151,17 @@ class ReplicaManager:
                 leader_epoch=state.leader_epoch,
                 partition_epoch=state.partition_epoch,
             )
+        self._tell_of_role(known)
         return known
+
+    def _tell_of_role(self, partition: Partition) -> None:
+        roles = self.roles.get(partition.topic_partition.topic)
+        if roles is None:
+            return
+        if partition.leader is None:
+            roles.leads_no_more(partition.topic_partition.partition)
+        else:
+            roles.leads(partition)
 
     def _hosted(
         self, partition: TopicPartition, topic_id: Uuid | None, *, is_new: bool
@@ -197,6 +217,7 @@ class ReplicaManager:
                     f"{partition} is in leader epoch {known.leader_epoch}, {leader_epoch} is over"
                 )
             known.end(NotLeader(f"{partition} has been stopped here"))
+            self._tell_of_role(known)
             if is_deleted:
                 del self._partitions[partition]
 
@@ -231,6 +252,7 @@ class ReplicaManager:
             del self._partitions[key]
             self._offline.add(key)
             partition.end(KafkaStorageError(f"the log directory of {key} is offline"))
+            self._tell_of_role(partition)
         log.error("%s has failed: %d partitions are offline", directory.path, len(gone))
 
     def replaced(self, partition: TopicPartition, hosted: HostedLog) -> None:

@@ -5,6 +5,8 @@ The tables (those of logs are in storage/, those of the controller in controller
     server.py           the broker as such
     network.py          listeners, connections, requests
     replication.py      replicas
+    groups.py           groups and committed offsets
+    consumer_groups.py  groups of the consumer protocol
     internal_topics.py  offsets and transactions
 
 All together:

@@ -5,6 +5,8 @@ python -m odradek.broker.settings.reference > docs/configuration.md
 
 import sys
 
+from odradek.broker.settings.consumer_groups import ConsumerGroupSettings
+from odradek.broker.settings.groups import GroupSettings
 from odradek.broker.settings.internal_topics import InternalTopicSettings
 from odradek.broker.settings.network import NetworkSettings
 from odradek.broker.settings.replication import ReplicationSettings
@@ -62,6 +64,8 @@ SECTIONS: tuple[tuple[str, type[Settings]], ...] = (
     ("Logs", LogSettings),
     ("Compaction", CleanerSettings),
     ("Replication", ReplicationSettings),
+    ("Groups", GroupSettings),
+    ("Groups of the consumer protocol", ConsumerGroupSettings),
     ("Internal topics", InternalTopicSettings),
     ("The controller", ControllerSettings),
     ("ZooKeeper", ZooKeeperSettings),

@@ -16,6 +16,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Self
 
+from odradek.broker.settings.consumer_groups import ConsumerGroupSettings
+from odradek.broker.settings.groups import GroupSettings
 from odradek.broker.settings.internal_topics import ONE_BROKER, InternalTopicSettings
 from odradek.broker.settings.network import NetworkSettings
 from odradek.broker.settings.replication import ReplicationSettings
@@ -36,6 +38,8 @@ TABLES: tuple[type[Settings], ...] = (
     LogSettings,
     CleanerSettings,
     ReplicationSettings,
+    GroupSettings,
+    ConsumerGroupSettings,
     InternalTopicSettings,
     ControllerSettings,
     ZooKeeperSettings,
@@ -59,6 +63,8 @@ class ServerSettings:
     log: LogSettings
     cleaner: CleanerSettings
     replication: ReplicationSettings
+    groups: GroupSettings
+    consumer_groups: ConsumerGroupSettings
     internal_topics: InternalTopicSettings
     controller: ControllerSettings
     zookeeper: ZooKeeperSettings
@@ -77,6 +83,8 @@ class ServerSettings:
             LogSettings.read(layers),
             CleanerSettings.read(layers),
             ReplicationSettings.read(layers),
+            GroupSettings.read(layers),
+            ConsumerGroupSettings.read(layers),
             InternalTopicSettings.read(layers),
             ControllerSettings.read(layers),
             ZooKeeperSettings.read(layers),
@@ -108,6 +116,8 @@ class ServerSettings:
             self.log,
             self.cleaner,
             self.replication,
+            self.groups,
+            self.consumer_groups,
             self.internal_topics,
             self.controller,
             self.zookeeper,

@@ -52,6 +52,7 @@ from odradek.storage.admission.record_checks import checked_max_timestamp
 from odradek.storage.admission.rules import AppendRules
 from odradek.storage.producers.append import AppendOrigin
 
+_COORDINATOR = AppendOrigin.COORDINATOR
 _CLIENT = AppendOrigin.CLIENT  # an attribute of an enum takes four times as long to look up
 _CODEC_BITS = 0x07
 _ZSTD = int(Codec.ZSTD)
@@ -90,6 +91,8 @@ def valid_batch(
         usual = _usual_batch(records, rules)
         if usual is not None:
             return usual
+    if origin is _COORDINATOR and rules.takes_own_batches:
+        return _own_batch(records, rules)
     if not whole_batch_bytes(records, 0):
         return None
     if records[MAGIC_POSITION] != MAGIC:
@@ -131,6 +134,16 @@ def _usual_batch(records: Buffer, rules: AppendRules) -> RecordBatch | None:
     if not is_usual:
         return None
     batch.check_crc()
+    return batch
+
+
+def _own_batch(records: Buffer, rules: AppendRules) -> RecordBatch:
+    """One that was made in this process a moment ago: only its size is not known to be right."""
+    batch = RecordBatch(records)
+    if batch.size_bytes > rules.max_message_bytes:
+        raise _too_large(batch, rules)
+    if batch.size_bytes > rules.segment_bytes:
+        raise RecordListTooLarge(f"{batch.size_bytes} bytes, for segments of {rules.segment_bytes}")
     return batch
 
 

@@ -15,7 +15,7 @@ class Noted:
     def __init__(self):
         self.intervals = {}
 
-    def every(self, interval_s, job, *, name, first_after_s):
+    def every(self, interval_s, job, *, name, first_after_s=None):
         self.intervals[name] = interval_s
 
 
@@ -29,7 +29,7 @@ class Care:
 def intervals(*overrides):
     settings = load(file=None, environment={}, overrides=overrides)
     noted = Noted()
-    start_schedules(noted, Care(), DynamicSettings(settings, broker_id=1))
+    start_schedules(noted, Care(), Care(), DynamicSettings(settings, broker_id=1))
     return {name: interval_s() for name, interval_s in noted.intervals.items()}
 
 

@@ -19,13 +19,7 @@ CLUSTER_DEFAULT = ""
 
 #: Methods that need what is not served yet, and the API that they miss first.
 UNSERVED = {
-    "listConsumerGroups": "LIST_GROUPS",
-    "describeConsumerGroups": "FIND_COORDINATOR",
-    "listConsumerGroupOffsets": "FIND_COORDINATOR",
-    "deleteConsumerGroups": "FIND_COORDINATOR",
     "listTransactions": "LIST_TRANSACTIONS",
-    "describeTransactions": "FIND_COORDINATOR",
-    "fenceProducers": "FIND_COORDINATOR",
     "describeAcls": "DESCRIBE_ACLS",
     "deleteAcls": "DELETE_ACLS",
     "describeClientQuotas": "DESCRIBE_CLIENT_QUOTAS",

@@ -1,7 +1,6 @@
 """Kafka's command line tools, of two releases, on a broker of ours with two log directories.
 
-Tools that work by groups of consumers (kafka-consumer-perf-test, kafka-e2e-latency at its end, the
-console consumer without --partition) have nobody to coordinate these yet, and say so.
+Tools that are about groups of consumers have a module of their own.
 """
 
 import json
@@ -305,7 +304,7 @@ def test_served_versions_are_told(run, broker):
     told = dict(re.findall(r"^\t(\w+)\((?:\d+)\): (.*?),?$", shown, re.MULTILINE))
     assert told["Produce"].startswith("0 to ")
     assert "[usable: " in told["Fetch"]
-    assert told["FindCoordinator"] == "UNSUPPORTED"
+    assert told["AddOffsetsToTxn"] == "UNSUPPORTED"
     served = {name for name, versions in told.items() if "usable: " in versions}
     assert {"Metadata", "CreateTopics", "DescribeProducers", "DescribeTopicPartitions"} <= served
 
@@ -380,11 +379,9 @@ def test_what_is_in_our_files_is_told(run, tools, broker, new_topic):
 @pytest.mark.parametrize(
     ("tool", "arguments", "missing"),
     [
-        ("ConsumerGroupCommand", ["--list"], "LIST_GROUPS"),
         ("AclCommand", ["--list"], "DESCRIBE_ACLS"),
         ("MetadataQuorumCommand", ["describe", "--status"], "DESCRIBE_QUORUM"),
         ("TransactionsCommand", ["list"], "LIST_TRANSACTIONS"),
-        ("ConsumerPerformance", ["--topic", "t", "--messages", "1"], "FIND_COORDINATOR"),
     ],
 )
 def test_tools_of_what_is_not_served_say_so(tools, broker, tool, arguments, missing):

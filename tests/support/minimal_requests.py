@@ -19,6 +19,7 @@ from tests.support.legacy_messages import message
 from tests.support.wire_client import call
 
 TOPIC = "every-version"
+GROUP = "every-version"
 ABSENT_BROKER = 999
 TOPIC_RESOURCE = 2
 SET = 0
@@ -46,6 +47,8 @@ def prepared(address: str, log_dir: str) -> Scene:
     broker_id = call(address, ApiKey.DESCRIBE_CLUSTER, 0).brokers[0].broker_id
     scene = Scene(address, log_dir, broker_id, create(address, TOPIC))
     call(address, ApiKey.PRODUCE, 9, **_produce(scene, 9))
+    found = call(address, ApiKey.FIND_COORDINATOR, 3, key=GROUP, key_type=0)
+    assert found.error_code == 0, found
     return scene
 
 
@@ -156,6 +159,48 @@ def _update_metadata(scene: Scene, version: int) -> Values:
     return {**_of_the_controller(scene, version), "live_brokers": [{**alive, "rack": None}]}
 
 
+def _member(scene: Scene, version: int) -> Values:
+    """Of a group that there is not."""
+    return {"group_id": GROUP, "member_id": "nobody", "generation_id": 1}
+
+
+def _sync(scene: Scene, version: int) -> Values:
+    return {**_member(scene, version), "protocol_type": "consumer", "protocol_name": "range"}
+
+
+def _leave(scene: Scene, version: int) -> Values:
+    members = [{"member_id": "nobody", "group_instance_id": None}]
+    return {"group_id": GROUP, "member_id": "nobody", "members": members}
+
+
+def _commit(scene: Scene, version: int) -> Values:
+    partition = {"partition_index": 0, "committed_offset": 5, "committed_metadata": "half"}
+    topic = {"name": TOPIC, "partitions": [partition]}
+    return {"group_id": GROUP, "generation_id_or_member_epoch": -1, "topics": [topic]}
+
+
+def _offsets(scene: Scene, version: int) -> Values:
+    """For version 0 they must be there."""
+    if version == 0:
+        call(scene.address, ApiKey.OFFSET_COMMIT, 0, **_commit(scene, 0))
+    topics = [{"name": TOPIC, "partition_indexes": [0]}]
+    groups = [{"group_id": GROUP, "member_id": None, "member_epoch": -1, "topics": topics}]
+    return {"group_id": GROUP, "topics": topics, "groups": groups}
+
+
+def _delete_offsets(scene: Scene, version: int) -> Values:
+    call(scene.address, ApiKey.OFFSET_COMMIT, 9, **_commit(scene, 9))
+    topic = {"name": TOPIC, "partitions": [{"partition_index": 0}]}
+    return {"group_id": GROUP, "topics": [topic]}
+
+
+def _delete_group(scene: Scene, version: int) -> Values:
+    name = f"deleted-{next(_NUMBERS)}"
+    values = {**_commit(scene, 9), "group_id": name}
+    call(scene.address, ApiKey.OFFSET_COMMIT, 9, **values)
+    return {"groups_names": [name]}
+
+
 def _always(**values: Any) -> Callable[[Scene, int], Values]:
     return lambda scene, version: values
 
@@ -170,6 +215,21 @@ VALUES: Mapping[ApiKey, Callable[[Scene, int], Values]] = {
     ApiKey.UPDATE_METADATA: _update_metadata,
     ApiKey.CONTROLLED_SHUTDOWN: _always(broker_id=ABSENT_BROKER),
     ApiKey.API_VERSIONS: _always(client_software_name="wire", client_software_version="1"),
+    ApiKey.OFFSET_COMMIT: _commit,
+    ApiKey.OFFSET_FETCH: _offsets,
+    ApiKey.OFFSET_DELETE: _delete_offsets,
+    ApiKey.FIND_COORDINATOR: _always(key=GROUP, key_type=0, coordinator_keys=[GROUP]),
+    ApiKey.JOIN_GROUP: _always(
+        group_id=GROUP, session_timeout_ms=10_000, rebalance_timeout_ms=10_000
+    ),
+    ApiKey.SYNC_GROUP: _sync,
+    ApiKey.HEARTBEAT: _member,
+    ApiKey.LEAVE_GROUP: _leave,
+    ApiKey.DESCRIBE_GROUPS: _always(groups=[GROUP]),
+    ApiKey.LIST_GROUPS: _always(),
+    ApiKey.DELETE_GROUPS: _delete_group,
+    ApiKey.CONSUMER_GROUP_HEARTBEAT: _always(group_id=GROUP, member_id="nobody", member_epoch=1),
+    ApiKey.CONSUMER_GROUP_DESCRIBE: _always(group_ids=[GROUP]),
     ApiKey.CREATE_TOPICS: _create_topics,
     ApiKey.DELETE_TOPICS: _delete_topics,
     ApiKey.DELETE_RECORDS: _delete_records,
@@ -191,10 +251,18 @@ VALUES: Mapping[ApiKey, Callable[[Scene, int], Values]] = {
     ApiKey.DESCRIBE_TOPIC_PARTITIONS: _always(topics=[{"name": TOPIC}]),
 }
 
-#: What is answered where it is not 0; nobody but a broker knows its own epoch.
+#: What is answered where it is not 0; nobody but a broker knows its own epoch, and nobody joins a
+#: group without offering a protocol.
 ERROR_CODES: Mapping[ApiKey, ErrorCode] = {
     ApiKey.CONTROLLED_SHUTDOWN: ErrorCode.BROKER_NOT_AVAILABLE,
     ApiKey.ALTER_PARTITION: ErrorCode.STALE_BROKER_EPOCH,
     ApiKey.ALLOCATE_PRODUCER_IDS: ErrorCode.STALE_BROKER_EPOCH,
     ApiKey.ELECT_LEADERS: ErrorCode.ELECTION_NOT_NEEDED,
+    ApiKey.JOIN_GROUP: ErrorCode.INCONSISTENT_GROUP_PROTOCOL,
+    ApiKey.CONSUMER_GROUP_HEARTBEAT: ErrorCode.GROUP_ID_NOT_FOUND,
+    ApiKey.CONSUMER_GROUP_DESCRIBE: ErrorCode.GROUP_ID_NOT_FOUND,
+    ApiKey.SYNC_GROUP: ErrorCode.UNKNOWN_MEMBER_ID,
+    ApiKey.HEARTBEAT: ErrorCode.UNKNOWN_MEMBER_ID,
+    ApiKey.LEAVE_GROUP: ErrorCode.UNKNOWN_MEMBER_ID,
+    ApiKey.DESCRIBE_GROUPS: ErrorCode.GROUP_ID_NOT_FOUND,
 }

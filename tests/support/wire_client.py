@@ -37,12 +37,12 @@ class WireClient:
         self.socket = socket.create_connection((host, int(port)), timeout_s)
         self._correlation_id = 0
 
-    def call(self, key: ApiKey, version: int, **values: Any) -> Any:
+    def call(self, key: ApiKey, version: int, /, **values: Any) -> Any:
         """The answer to a request with these values, as ``request`` takes them."""
         self.send(key, version, **values)
         return self.answer(key, version)
 
-    def send(self, key: ApiKey, version: int, **values: Any) -> None:
+    def send(self, key: ApiKey, version: int, /, **values: Any) -> None:
         self._correlation_id += 1
         self.send_bytes(frame(key, version, correlation_id=self._correlation_id, **values))
 
@@ -97,13 +97,13 @@ class WireClient:
         self.close()
 
 
-def call(address: str, key: ApiKey, version: int, **values: Any) -> Any:
+def call(address: str, key: ApiKey, version: int, /, **values: Any) -> Any:
     """One request on a connection of its own."""
     with WireClient(address) as client:
         return client.call(key, version, **values)
 
 
-def frame(key: ApiKey, version: int, *, correlation_id: int = 1, **values: Any) -> bytes:
+def frame(key: ApiKey, version: int, /, *, correlation_id: int = 1, **values: Any) -> bytes:
     """A whole request, size included."""
     message = request(api(key).request, version, values)
     return b"".join(request_frame(key, version, correlation_id, CLIENT_ID, message))

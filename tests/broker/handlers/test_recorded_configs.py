@@ -29,6 +29,8 @@ SHOWN_OTHERWISE = {
     "listeners": "likewise",
     "num.io.threads": "the threads for the disk stay as many as they are",
     "num.network.threads": "stays as it is too, and is 1 unless it is set",
+    "group.coordinator.rebalance.protocols": "the consumer protocol is on, as from 4.0 on",
+    "group.consumer.migration.policy": "from 4.0 on",
     "log.dir": "Kafka's default may be emptied by a restart of the machine",
     "log.initial.task.delay.ms": "Kafka has it for its own tests, and does not show it",
     "producer.id.expiration.check.interval.ms": "likewise",

@@ -53,6 +53,7 @@ def test_what_is_read_only_in_kafka_only_is_a_known_list():
 
 def test_settings_that_kafka_has_not_are_a_known_list():
     assert BY_NAME.keys() - kafka_names.READ_ONLY - kafka_names.DYNAMIC == {
+        "group.consumer.migration.policy",  # from 4.0 on
         "log.initial.task.delay.ms",
         "producer.id.expiration.check.interval.ms",
         "zookeeper.sasl.jaas.config",

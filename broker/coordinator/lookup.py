@@ -1,0 +1,79 @@
+"""Which broker coordinates a group, or a transactional id?  Whoever leads its partition.
+
+An internal topic is created when somebody first asks for a coordinator in it.  Kafka answers that
+question with COORDINATOR_NOT_AVAILABLE, and the client asks again; here it waits a moment for the
+partitions to be led, and is then answered at once.
+
+Owner: the event loop.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping
+from typing import Protocol
+
+from odradek.broker.coordinator.key_partition import partition_of
+from odradek.broker.metadata.picture import Node, Topic
+from odradek.protocol.errors import CoordinatorNotAvailable, KafkaError
+
+#: For how long a new topic's leaders are waited for; longer than it takes, shorter than any client.
+LEADERS_S = 1.0
+
+
+class Cluster(Protocol):
+    """What is known of the cluster."""
+
+    def topic(self, name: str, /) -> Topic | None: ...
+
+    def leader_node(self, topic: str, partition: int, /, *, listener: str) -> Node | None: ...
+
+    async def wait_for_leaders(
+        self, partitions: Mapping[str, Collection[int]], /, *, timeout_s: float
+    ) -> set[str]: ...
+
+
+class Creator(Protocol):
+    """Creates topics on first use."""
+
+    async def create(self, names: Collection[str], /) -> Mapping[str, KafkaError]: ...
+
+
+class CoordinatorLookup:
+    """Of one internal topic."""
+
+    def __init__(
+        self,
+        topic: str,
+        cluster: Cluster,
+        creator: Creator,
+        *,
+        partition_count: Callable[[], int],
+    ) -> None:
+        """``partition_count`` is how many the topic gets when it is created."""
+        self.topic = topic
+        self._cluster = cluster
+        self._creator = creator
+        self._configured_count = partition_count
+
+    def partition_of(self, key: str) -> int:
+        topic = self._cluster.topic(self.topic)
+        count = self._configured_count() if topic is None else len(topic.partitions)
+        return partition_of(key, count)
+
+    @property
+    def is_created(self) -> bool:
+        return self._cluster.topic(self.topic) is not None
+
+    async def create(self) -> None:
+        """Until it is there and led, or has taken too long; who looks next is told which."""
+        await self._creator.create([self.topic])
+        await self._cluster.wait_for_leaders(
+            {self.topic: range(self._configured_count())}, timeout_s=LEADERS_S
+        )
+
+    def coordinator(self, key: str, *, listener: str) -> Node:
+        """Raises CoordinatorNotAvailable while nobody is."""
+        node = self._cluster.leader_node(self.topic, self.partition_of(key), listener=listener)
+        if node is None:
+            raise CoordinatorNotAvailable(f"nobody leads the partition of {key!r} at {listener}")
+        return node

@@ -1,0 +1,87 @@
+"""What JoinGroup asks for, and what it and SyncGroup are answered.
+
+An outcome with a failure is one too: a client that must learn its member's id is told it together
+with MEMBER_ID_REQUIRED.
+
+Owner: none; immutable, any thread.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from odradek.protocol.errors import KafkaError
+
+#: The id of a member that has none yet.
+NO_MEMBER = ""
+NO_GENERATION = -1
+
+
+class Offer(NamedTuple):
+    """A protocol that a member speaks, and what it has to say in it."""
+
+    name: str
+    metadata: bytes
+
+
+class Client(NamedTuple):
+    """Who a member is, for whoever looks."""
+
+    id: str
+    host: str
+
+
+class Timeouts(NamedTuple):
+    """How long a member may be silent, and how long a rebalance may wait for it."""
+
+    session_ms: int
+    rebalance_ms: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JoinRequest:
+    """Offers are in the order in which the member prefers them."""
+
+    member_id: str
+    instance_id: str | None
+    client: Client
+    timeouts: Timeouts
+    protocol_type: str
+    offers: Sequence[Offer]
+    #: Whether the client is first told its id, and joins again with it (KIP-394).
+    requires_id: bool
+    #: Whether the client knows that a leader may be told not to assign (KIP-814).
+    can_skip_assignment: bool
+    reason: str | None = None
+
+
+class JoinedMember(NamedTuple):
+    """What the leader is told of each member."""
+
+    member_id: str
+    instance_id: str | None
+    metadata: bytes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Joined:
+    """``members`` are for the leader alone."""
+
+    member_id: str
+    failure: KafkaError | None = None
+    generation: int = NO_GENERATION
+    protocol_type: str | None = None
+    protocol: str | None = None
+    leader: str = ""
+    skip_assignment: bool = False
+    members: Sequence[JoinedMember] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Synced:
+    failure: KafkaError | None = None
+    protocol_type: str | None = None
+    protocol: str | None = None
+    assignment: bytes = b""

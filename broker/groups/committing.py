@@ -1,0 +1,194 @@
+"""Offsets committed and deleted: decided, written to the group's log, applied.
+
+What is written is applied at once.  Whoever committed, and whoever asks for offsets, is answered
+when it is replicated: an offset that was told is never lost.
+
+Owner: the event loop.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+from odradek.broker.coordinator.batches import KeyValue
+from odradek.broker.groups.group import Committer, Group
+from odradek.broker.groups.log_failures import OF_A_COMMIT, told
+from odradek.broker.groups.offsets import NEVER, Commit, Place
+from odradek.broker.groups.records import offset_key, offset_value
+from odradek.broker.groups.shard import GroupShard
+from odradek.protocol.errors import (
+    GroupIdNotFound,
+    GroupSubscribedToTopic,
+    IllegalGeneration,
+    KafkaError,
+)
+from odradek.storage.log import Written
+
+log = logging.getLogger(__name__)
+
+#: So many tombstones are written at once: far from the size that a batch may have.
+_AT_ONCE = 1000
+
+
+class NewCommit(NamedTuple):
+    """What is to be committed."""
+
+    place: Place
+    offset: int
+    leader_epoch: int
+    metadata: str
+    committed_ms: int
+    expires_ms: int = NEVER
+
+
+class InTransaction(NamedTuple):
+    """Whose transaction."""
+
+    producer_id: int
+    producer_epoch: int
+
+
+def commit(
+    shard: GroupShard, group_id: str, committer: Committer, commits: Sequence[NewCommit]
+) -> Written | None:
+    """Raises what the group or its log says against it; None if there was nothing to write."""
+    _check(shard.groups.get(group_id), committer)
+    if not commits:
+        return None
+    try:
+        written = shard.log.append(_records(group_id, commits))
+    except KafkaError as failure:
+        raise told(failure, OF_A_COMMIT) from failure
+    offsets, at = shard.offsets_of(group_id), written.first_offset
+    for place, offset, leader_epoch, metadata, committed_ms, expires_ms in commits:
+        offsets.commit(place, Commit(offset, leader_epoch, metadata, committed_ms, expires_ms, at))
+        at += 1
+    return written
+
+
+def commit_in_transaction(
+    shard: GroupShard,
+    group_id: str,
+    committer: Committer,
+    transaction: InTransaction,
+    commits: Sequence[NewCommit],
+) -> Written | None:
+    """As ``commit``, but pending until the producer's marker comes."""
+    _check(shard.groups.get(group_id), committer, is_transactional=True)
+    if not commits:
+        return None
+    producer_id = transaction.producer_id
+    try:
+        written = shard.log.append_in_transaction(
+            _records(group_id, commits),
+            producer_id=producer_id,
+            producer_epoch=transaction.producer_epoch,
+        )
+    except KafkaError as failure:
+        raise told(failure, OF_A_COMMIT) from failure
+    shard.note_pending(producer_id, group_id)
+    offsets, at = shard.offsets_of(group_id), written.first_offset
+    for place, offset, leader_epoch, metadata, committed_ms, expires_ms in commits:
+        offsets.commit_pending(
+            producer_id,
+            place,
+            Commit(offset, leader_epoch, metadata, committed_ms, expires_ms, at),
+        )
+        at += 1
+    return written
+
+
+def _check(group: Group | None, committer: Committer, *, is_transactional: bool = False) -> None:
+    if group is not None:
+        group.check_commit(committer, is_transactional=is_transactional)
+    elif committer.generation >= 0:
+        # Of a group that is gone; whoever commits from outside needs none.
+        raise IllegalGeneration()
+
+
+def _records(group_id: str, commits: Iterable[NewCommit]) -> list[KeyValue]:
+    return [
+        (
+            offset_key(group_id, *place),
+            offset_value(
+                offset, leader_epoch, metadata, committed_ms=committed_ms, expires_ms=expires_ms
+            ),
+        )
+        for place, offset, leader_epoch, metadata, committed_ms, expires_ms in commits
+    ]
+
+
+def check_exists(shard: GroupShard, group_id: str) -> Group | None:
+    """The group, if it ever had members; raises GroupIdNotFound if there are no offsets either."""
+    group = shard.groups.get(group_id)
+    if group is None and group_id not in shard.offsets:
+        raise GroupIdNotFound(f"Group {group_id} not found.")
+    return group
+
+
+def delete_offsets(
+    shard: GroupShard, group_id: str, places: Iterable[Place]
+) -> dict[Place, KafkaError | None]:
+    """What becomes of each; raises what stands against all of it."""
+    group = check_exists(shard, group_id)
+    if group is not None:
+        group.check_offset_delete()
+    outcomes: dict[Place, KafkaError | None] = {
+        place: GroupSubscribedToTopic()
+        if group is not None and group.is_subscribed_to(place[0])
+        else None
+        for place in places
+    }
+    forget(shard, group_id, [place for place, failure in outcomes.items() if failure is None])
+    forget_group_if_unused(shard, group_id)
+    return outcomes
+
+
+def forget(shard: GroupShard, group_id: str, places: Iterable[Place]) -> int:
+    """Delete what there is at these places; how many were there.  Raises what the log does."""
+    offsets = shard.offsets.get(group_id)
+    if offsets is None:
+        return 0
+    there = set(offsets.places())
+    gone = [place for place in places if place in there]
+    for begin in range(0, len(gone), _AT_ONCE):
+        some = gone[begin : begin + _AT_ONCE]
+        try:
+            shard.log.append([(offset_key(group_id, *place), None) for place in some])
+        except KafkaError as failure:
+            raise told(failure, OF_A_COMMIT) from failure
+        for place in some:
+            offsets.forget(place)
+    shard.forget_offsets_if_none(group_id)
+    return len(gone)
+
+
+def forget_group_if_unused(shard: GroupShard, group_id: str) -> None:
+    """One that is empty, and has no offsets left.  Raises what the log does."""
+    group = shard.groups.get(group_id)
+    if group is not None and group.is_empty and group_id not in shard.offsets:
+        forget_group(shard, group)
+
+
+def forget_group(shard: GroupShard, group: Group) -> None:
+    """The log comes first, so that the group is still there where it cannot be written."""
+    tombstones = group.tombstones()
+    if tombstones:
+        shard.log.append([(key, None) for key in tombstones])
+    group.end()
+    del shard.groups[group.id]
+
+
+def forget_partitions(shard: GroupShard, group_id: str, partitions: Iterable[Place]) -> None:
+    """They are gone, and so are their offsets; where that cannot be written, until it expires."""
+    try:
+        count = forget(shard, group_id, partitions)
+        if count:
+            forget_group_if_unused(shard, group_id)
+    except KafkaError as failure:
+        log.warning("Offsets of %r for deleted partitions stay: %s", group_id, failure)
+        return
+    if count:
+        log.info("%d offsets of %r are deleted with their partitions", count, group_id)

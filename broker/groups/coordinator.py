@@ -1,0 +1,90 @@
+"""The coordinator of groups: its shards, and which of them a group is in.
+
+Whatever is asked of a group is asked of its shard, if this broker has it and has loaded it; who
+asks elsewhere is told NOT_COORDINATOR, and looks for the coordinator again.
+
+The empty id is no name for a group with members.  Offsets may be kept under it all the same, and
+whoever kept them may see and delete them.
+
+Owner: the event loop.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from odradek.broker.coordinator.loading import Shards
+from odradek.broker.coordinator.lookup import CoordinatorLookup
+from odradek.broker.coordinator.partition_log import Means, PartitionLog
+from odradek.broker.groups.committing import forget_partitions
+from odradek.broker.groups.offset_expiry import forget_unused
+from odradek.broker.groups.shard import GroupShard
+from odradek.broker.groups.world import World
+from odradek.broker.metadata.internal_topics import CONSUMER_OFFSETS
+from odradek.broker.turns import Turn
+from odradek.protocol.errors import InvalidGroupId, KafkaError
+from odradek.protocol.types import TopicPartition
+
+
+class GroupCoordinator:
+    """All groups that this broker coordinates."""
+
+    def __init__(self, lookup: CoordinatorLookup, world: World, means: Means) -> None:
+        self.world = world
+        self.lookup = lookup
+        self._means = means
+        self.shards: Shards[GroupShard] = Shards(CONSUMER_OFFSETS, self._new_shard, means)
+
+    def _new_shard(self, partition_log: PartitionLog) -> GroupShard:
+        return GroupShard(partition_log, self.world)
+
+    def __iter__(self) -> Iterator[GroupShard]:
+        return iter(self.shards)
+
+    def shard(self, group_id: str) -> GroupShard:
+        """Of any id; raises what whoever asks is told if it is not here."""
+        return self.shards.shard(self.lookup.partition_of(group_id))
+
+    def find_shard(self, group_id: str) -> GroupShard | None:
+        """None if it is not here."""
+        try:
+            return self.shard(group_id)
+        except KafkaError:
+            return None
+
+    def shard_of_members(self, group_id: str) -> GroupShard:
+        """Of a group that may have members."""
+        if not group_id:
+            raise InvalidGroupId()
+        return self.shard(group_id)
+
+    def transaction_ended(self, index: int, producer_id: int, *, is_commit: bool) -> None:
+        """A marker is in partition ``index`` of the log; nothing to do if it is not loaded yet."""
+        for shard in self.shards:
+            if shard.log.index == index:
+                shard.complete(producer_id, is_commit=is_commit)
+
+    def partitions_deleted(self, partitions: Sequence[TopicPartition]) -> None:
+        """Their offsets go too."""
+        self._means.start(self._forget_partitions(partitions), "offsets of deleted partitions")
+
+    async def _forget_partitions(self, partitions: Sequence[TopicPartition]) -> None:
+        turn = Turn()
+        for shard in self.shards:
+            for group_id in [*shard.offsets]:
+                forget_partitions(shard, group_id, partitions)
+                if turn.is_over:
+                    await turn.next()
+
+    async def forget_unused(self) -> None:
+        """Offsets that nobody uses any more, and groups that are left without."""
+        turn = Turn()
+        for shard in self.shards:
+            for group_id in {**shard.offsets, **shard.groups}:
+                forget_unused(shard, group_id)
+                if turn.is_over:
+                    await turn.next()
+
+    async def close(self) -> None:
+        """No timer is left, and nobody who waits."""
+        self.shards.close()

@@ -1,0 +1,83 @@
+"""What a group of any kind can tell, to whoever keeps offsets, lists groups or deletes them.
+
+Owner: the event loop.
+"""
+
+from __future__ import annotations
+
+from enum import Enum
+from typing import NamedTuple, Protocol
+
+from odradek.broker.groups.offsets import Commit
+
+#: The generation, or member epoch, of whoever is no member.
+NO_GENERATION = -1
+
+
+class GroupType(Enum):
+    """As ListGroups tells it."""
+
+    CLASSIC = "classic"
+    CONSUMER = "consumer"
+
+
+class Committer(NamedTuple):
+    """Who commits, as the request has it."""
+
+    member_id: str
+    instance_id: str | None
+    #: Of a consumer group, the member's epoch.
+    generation: int
+    #: Whether the request is of a version that has epochs.
+    knows_epochs: bool = True
+
+    @property
+    def is_member(self) -> bool:
+        """Whether a member is named; else somebody commits from outside."""
+        return self.generation >= 0 or bool(self.member_id) or self.instance_id is not None
+
+
+class Group(Protocol):
+    """Of any kind."""
+
+    @property
+    def id(self) -> str: ...
+
+    @property
+    def type(self) -> GroupType: ...
+
+    @property
+    def state_name(self) -> str:
+        """As clients are told."""
+
+    @property
+    def protocol_type(self) -> str:
+        """Empty if the group never had members."""
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether it has no members, nor any that are about to be, and so may be deleted."""
+
+    def check_commit(self, committer: Committer, *, is_transactional: bool) -> None:
+        """Refuse whoever may not commit; who may has shown that it is alive."""
+
+    def check_fetch(self, member_id: str | None, member_epoch: int) -> None:
+        """Refuse whoever may not ask for offsets."""
+
+    def check_offset_delete(self) -> None:
+        """Refuse where nobody can tell which offsets the members need."""
+
+    def is_subscribed_to(self, topic: str) -> bool:
+        """Whether its offsets must stay; true if the group does not know."""
+
+    def unused_since(self, topic: str, commit: Commit) -> int | None:
+        """Since when nobody uses the commit, in ms; None if somebody may."""
+
+    def tombstones(self) -> list[bytes]:
+        """The keys of its records in the log, if there are any."""
+
+    def begin(self) -> None:
+        """It has been loaded: sessions begin to count."""
+
+    def end(self) -> None:
+        """It is no longer ours, or no longer at all: who waits is told, and no timer is left."""

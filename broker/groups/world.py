@@ -1,0 +1,38 @@
+"""What groups need of the world: time, ids, settings.  Tests have a world of their own.
+
+Owner: the event loop.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from odradek.broker.groups.consumer.topics import TopicsLens
+from odradek.broker.groups.deadline import Timers
+from odradek.broker.metadata.picture import Picture
+from odradek.broker.settings.consumer_groups import ConsumerGroupSettings
+from odradek.broker.settings.groups import GroupSettings
+
+
+class Loop(Timers, Protocol):
+    """The part of an event loop that is needed: time that never jumps, and futures."""
+
+    def create_future(self) -> asyncio.Future[Any]: ...
+
+
+@dataclass(frozen=True, slots=True)
+class World:
+    """Shared by all groups of a broker."""
+
+    settings: GroupSettings
+    loop: Loop
+    #: The system's clock, for what is written down.
+    now_ms: Callable[[], int]
+    #: Makes the part of a member's id that nobody else has.
+    new_id: Callable[[], str]
+    consumer_settings: ConsumerGroupSettings = field(default_factory=ConsumerGroupSettings)
+    #: The cluster's topics, to be assigned.
+    topics: TopicsLens = field(default_factory=lambda: TopicsLens(Picture))

@@ -1,0 +1,113 @@
+"""The settings of groups of the consumer protocol (KIP-848).
+
+Names, ranges and defaults are Kafka's, those of 4.1 where 3.9 has the protocol switched off.
+"""
+
+from __future__ import annotations
+
+from odradek.config.definition import SettingError, choice, integer, text_list
+from odradek.config.settings import Settings
+
+#: Whether groups may pass from one protocol to the other while they have members.
+MIGRATION_POLICIES = ("bidirectional", "upgrade", "downgrade", "disabled")
+CONSUMER = "consumer"
+#: Kafka's own, which stand for `uniform` and `range`.
+_ASSIGNOR_CLASSES = (
+    "org.apache.kafka.coordinator.group.assignor.UniformAssignor",
+    "org.apache.kafka.coordinator.group.assignor.RangeAssignor",
+)
+
+
+class ConsumerGroupSettings(Settings):
+    """Groups whose members the broker assigns to: the consumer protocol (KIP-848)."""
+
+    rebalance_protocols: tuple[str, ...] = text_list(
+        "group.coordinator.rebalance.protocols",
+        default=("classic", CONSUMER),
+        one_of=("classic", CONSUMER, "share", "streams", "unknown"),
+        doc="Which protocols groups may use.  Without `consumer`, ConsumerGroupHeartbeat is "
+        "refused; `classic` is always there.",
+    )
+    migration_policy: str = choice(
+        "group.consumer.migration.policy",
+        MIGRATION_POLICIES,
+        default="bidirectional",
+        doc="Whether a classic group is upgraded when a consumer of the new protocol joins, and "
+        "downgraded when the last one leaves and consumers of the classic protocol stay.",
+    )
+    assignors: tuple[str, ...] = text_list(
+        "group.consumer.assignors",
+        default=_ASSIGNOR_CLASSES,
+        one_of=("uniform", "range", *_ASSIGNOR_CLASSES),
+        doc="The assignors that members may ask for; the first is for those who do not.",
+    )
+    max_size: int = integer(
+        "group.consumer.max.size",
+        default=2**31 - 1,
+        at_least=1,
+        doc="How many members a group may have.",
+    )
+    session_timeout_ms: int = integer(
+        "group.consumer.session.timeout.ms",
+        default=45_000,
+        at_least=1,
+        doc="How long a member may be silent.",
+    )
+    min_session_timeout_ms: int = integer(
+        "group.consumer.min.session.timeout.ms",
+        default=45_000,
+        at_least=1,
+        doc="The shortest session that may be set.",
+    )
+    max_session_timeout_ms: int = integer(
+        "group.consumer.max.session.timeout.ms",
+        default=60_000,
+        at_least=1,
+        doc="The longest session that may be set.",
+    )
+    heartbeat_interval_ms: int = integer(
+        "group.consumer.heartbeat.interval.ms",
+        default=5_000,
+        at_least=1,
+        doc="How often members are told to send heartbeats.",
+    )
+    min_heartbeat_interval_ms: int = integer(
+        "group.consumer.min.heartbeat.interval.ms",
+        default=5_000,
+        at_least=1,
+        doc="The shortest interval that may be set.",
+    )
+    max_heartbeat_interval_ms: int = integer(
+        "group.consumer.max.heartbeat.interval.ms",
+        default=15_000,
+        at_least=1,
+        doc="The longest interval that may be set.",
+    )
+
+    @property
+    def is_enabled(self) -> bool:
+        return CONSUMER in self.rebalance_protocols
+
+    @property
+    def may_upgrade(self) -> bool:
+        return self.migration_policy in ("bidirectional", "upgrade")
+
+    @property
+    def may_downgrade(self) -> bool:
+        return self.migration_policy in ("bidirectional", "downgrade")
+
+    def check(self) -> None:
+        for name in ("session.timeout.ms", "heartbeat.interval.ms"):
+            attribute = name.replace(".", "_")
+            value, least, most = (
+                getattr(self, prefix + attribute) for prefix in ("", "min_", "max_")
+            )
+            if not least <= value <= most:
+                rule = f"must be between group.consumer.min.{name} and group.consumer.max.{name}"
+                raise SettingError(f"group.consumer.{name}", str(value), rule)
+        if self.heartbeat_interval_ms >= self.session_timeout_ms:
+            raise SettingError(
+                "group.consumer.heartbeat.interval.ms",
+                str(self.heartbeat_interval_ms),
+                "must be less than group.consumer.session.timeout.ms",
+            )

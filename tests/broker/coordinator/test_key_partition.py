@@ -1,0 +1,32 @@
+"""Which partition a key hashes to, as Java does."""
+
+import pytest
+
+from odradek.broker.coordinator.key_partition import java_hash, partition_of
+
+
+@pytest.mark.parametrize(
+    ("text", "code"),
+    [
+        ("", 0),
+        ("a", 97),
+        ("hello", 99162322),
+        ("Aa", 2112),
+        ("BB", 2112),
+        ("polygenelubricants", -(2**31)),
+        ("\U0001f600", 1772899),
+        ("ä", 228),
+    ],
+)
+def test_the_hash_is_javas(text, code):
+    """The last but one is two units of UTF-16: 31 * 0xd83d + 0xde00."""
+    assert java_hash(text) == code
+
+
+def test_a_hash_without_an_absolute_value_counts_as_0():
+    assert partition_of("polygenelubricants", 50) == 0
+
+
+def test_a_negative_hash_counts_as_its_absolute_value():
+    assert java_hash("zzzzzz") == -685785664
+    assert partition_of("zzzzzz", 50) == 14

@@ -1,0 +1,123 @@
+"""Becoming the coordinator of a partition, and ceasing to be."""
+
+import pytest
+
+from odradek.broker.groups.committing import NewCommit, commit
+from odradek.broker.groups.group import Committer
+from odradek.broker.metadata.internal_topics import CONSUMER_OFFSETS
+from odradek.protocol.errors import (
+    CoordinatorLoadInProgress,
+    CoordinatorNotAvailable,
+    NotCoordinator,
+)
+from odradek.protocol.types import TopicPartition
+from tests.support.group_coordinators import Coordinating, damage
+
+OTHER = 2
+PLACE = ("events", 0)
+
+
+def store(scene, group="g", offset=5):
+    shard = scene.groups.shard(group)
+    commit(shard, group, Committer("", None, -1), [NewCommit(PLACE, offset, 1, "half", 3)])
+
+
+def stored(scene, group="g"):
+    return scene.groups.shard(group).offsets[group].committed[PLACE].offset
+
+
+async def test_whoever_leads_a_new_partition_coordinates_at_once(tmp_path):
+    scene = Coordinating(tmp_path)
+    assert not scene.groups.shards.is_loading
+    store(scene)
+    assert stored(scene) == 5
+
+
+async def test_nobody_else_does(tmp_path):
+    scene = Coordinating(tmp_path, partitions=0)
+    with pytest.raises(NotCoordinator):
+        scene.groups.shards.shard(0)
+    scene.lead(leader=OTHER, replicas=(OTHER, 1))
+    with pytest.raises(NotCoordinator):
+        scene.groups.shards.shard(0)
+
+
+async def test_when_leadership_leaves_the_groups_are_dropped_and_loaded_when_it_returns(tmp_path):
+    scene = Coordinating(tmp_path)
+    store(scene)
+    scene.lead(epoch=1, leader=OTHER, replicas=(OTHER, 1))
+    with pytest.raises(NotCoordinator):
+        scene.groups.shard("g")
+    scene.lead(epoch=2)
+    with pytest.raises(CoordinatorLoadInProgress):
+        scene.groups.shard("g")
+    await scene.settled()
+    assert stored(scene) == 5
+
+
+async def test_another_epoch_of_the_same_leader_loads_nothing(tmp_path):
+    scene = Coordinating(tmp_path)
+    store(scene)
+    shard = scene.groups.shard("g")
+    scene.lead(epoch=1)
+    assert scene.groups.shard("g") is shard
+    store(scene, offset=6)
+    assert stored(scene) == 6
+
+
+async def test_leadership_that_goes_while_it_loads_leaves_nothing_behind(tmp_path):
+    scene = Coordinating(tmp_path)
+    store(scene)
+    scene.lead(epoch=1, leader=OTHER, replicas=(OTHER, 1))
+    scene.lead(epoch=2)
+    scene.lead(epoch=3, leader=OTHER, replicas=(OTHER, 1))
+    scene.lead(epoch=4)
+    await scene.settled()
+    assert stored(scene) == 5
+    assert len(list(scene.groups)) == 1
+
+
+async def test_a_partition_that_is_stopped_is_no_longer_ours(tmp_path):
+    scene = Coordinating(tmp_path)
+    which = TopicPartition(CONSUMER_OFFSETS, 0)
+    scene.hosting.replicas.stop(which, leader_epoch=-1, is_deleted=False)
+    with pytest.raises(NotCoordinator):
+        scene.groups.shard("g")
+
+
+async def test_one_whose_directory_fails_is_neither(tmp_path):
+    scene = Coordinating(tmp_path)
+    partition = scene.hosting.replicas.partition(CONSUMER_OFFSETS, 0)
+    scene.hosting.replicas.directory_failed(partition.hosted.directory)
+    with pytest.raises(NotCoordinator):
+        scene.groups.shard("g")
+
+
+async def test_what_cannot_be_read_is_not_served(tmp_path):
+    scene = Coordinating(tmp_path)
+    store(scene)
+    partition = scene.hosting.replicas.partition(CONSUMER_OFFSETS, 0)
+    damage(partition)
+    scene.lead(epoch=1, leader=OTHER, replicas=(OTHER, 1))
+    scene.lead(epoch=2)
+    await scene.settled()
+    with pytest.raises(CoordinatorNotAvailable):
+        scene.groups.shard("g")
+
+
+async def test_records_that_nobody_knows_are_passed_over(tmp_path):
+    scene = Coordinating(tmp_path)
+    store(scene)
+    scene.groups.shard("g").log.append([(b"\0\x63what", b"\0\0ever")])
+    scene.lead(epoch=1, leader=OTHER, replicas=(OTHER, 1))
+    scene.lead(epoch=2)
+    await scene.settled()
+    assert stored(scene) == 5
+
+
+async def test_offsets_go_with_their_partitions(tmp_path):
+    scene = Coordinating(tmp_path)
+    store(scene)
+    scene.groups.partitions_deleted([TopicPartition(*PLACE)])
+    await scene.settled()
+    assert not scene.groups.shard("g").offsets

@@ -1,0 +1,27 @@
+"""Which broker coordinates what."""
+
+import pytest
+
+from odradek.broker.metadata.internal_topics import CONSUMER_OFFSETS
+from odradek.protocol.errors import CoordinatorNotAvailable
+from tests.support.group_coordinators import LISTENER, Coordinating
+
+
+async def test_whoever_leads_the_partition_of_the_key(tmp_path):
+    scene = Coordinating(tmp_path, partitions=3)
+    assert scene.lookup.coordinator("g", listener=LISTENER) == scene.cluster.node
+    assert scene.lookup.partition_of("g") == ord("g") % 3
+
+
+async def test_nobody_at_a_listener_that_the_leader_lacks(tmp_path):
+    scene = Coordinating(tmp_path)
+    with pytest.raises(CoordinatorNotAvailable):
+        scene.lookup.coordinator("g", listener="OUTSIDE")
+
+
+async def test_the_topic_is_created_on_first_use(tmp_path):
+    scene = Coordinating(tmp_path, partitions=0)
+    assert not scene.lookup.is_created
+    await scene.lookup.create()
+    assert scene.created == [CONSUMER_OFFSETS]
+    assert scene.lookup.is_created

@@ -1,0 +1,124 @@
+"""The leader's assignment, handed out."""
+
+import pytest
+
+from odradek.protocol.errors import (
+    KafkaStorageError,
+    MessageTooLarge,
+    NotEnoughReplicas,
+    RequestTimedOut,
+)
+from tests.support.group_scene import REBALANCE_MS, SESSION_MS
+
+
+@pytest.fixture
+def two(scene):
+    joins = [scene.join(), scene.join()]
+    scene.pass_ms(1)
+    return [each.result.member_id for each in joins]
+
+
+def test_whoever_asks_first_waits_for_the_leader(scene, two):
+    leader, follower = two
+    early = scene.sync(follower)
+    assert early.error == "waiting"
+    own = scene.sync(leader, {leader: b"left", follower: b"right"})
+    assert (own.result.assignment, early.result.assignment) == (b"left", b"right")
+    assert (own.result.protocol_type, own.result.protocol) == ("consumer", "range")
+    assert scene.state == "Stable"
+
+
+def test_whoever_asks_later_is_told_at_once_and_again(scene, two):
+    leader, follower = two
+    scene.sync(leader, {leader: b"left", follower: b"right"})
+    for _ in range(2):
+        assert scene.sync(follower).result.assignment == b"right"
+
+
+def test_a_member_that_the_leader_forgot_gets_nothing_and_a_stranger_is_ignored(scene, two):
+    leader, follower = two
+    scene.sync(leader, {leader: b"all", "stranger": b"more"})
+    assert scene.sync(follower).result.assignment == b""
+
+
+@pytest.mark.parametrize(
+    ("fields", "error"),
+    [
+        ({"generation": 0}, "ILLEGAL_GENERATION"),
+        ({"generation": 2}, "ILLEGAL_GENERATION"),
+        ({"protocol_type": "connect"}, "INCONSISTENT_GROUP_PROTOCOL"),
+        ({"protocol": "sticky"}, "INCONSISTENT_GROUP_PROTOCOL"),
+        ({"protocol_type": "consumer", "protocol": "range"}, "waiting"),
+        ({"instance_id": "nobody"}, "UNKNOWN_MEMBER_ID"),
+    ],
+)
+def test_only_a_member_of_this_generation_and_protocol_is_let_in(scene, two, fields, error):
+    assert scene.sync(two[1], **fields).error == error
+
+
+def test_a_stranger_is_told_so(scene, two):
+    assert scene.sync("stranger").error == "UNKNOWN_MEMBER_ID"
+
+
+def test_during_a_rebalance_members_are_sent_away_to_join(scene, two):
+    leader, follower = two
+    early = scene.sync(follower)
+    scene.join()
+    assert early.error == "REBALANCE_IN_PROGRESS"
+    assert scene.sync(leader).error == "REBALANCE_IN_PROGRESS"
+
+
+@pytest.mark.parametrize(
+    ("failure", "error"),
+    [
+        (KafkaStorageError(), "NOT_COORDINATOR"),
+        (NotEnoughReplicas(), "COORDINATOR_NOT_AVAILABLE"),
+        (MessageTooLarge(), "UNKNOWN_SERVER_ERROR"),
+    ],
+)
+def test_an_assignment_that_cannot_be_stored_is_nobodys(scene, two, failure, error):
+    leader, follower = two
+    early = scene.sync(follower)
+    scene.log.failure = failure
+    own = scene.sync(leader, {leader: b"left", follower: b"right"})
+    assert (own.error, early.error) == (error, error)
+    assert scene.state == "PreparingRebalance"
+
+
+def test_it_is_handed_out_when_it_is_replicated(scene, two):
+    leader, follower = two
+    scene.log.is_held = True
+    waiting = [scene.sync(follower), scene.sync(leader, {leader: b"left", follower: b"right"})]
+    assert [each.error for each in waiting] == ["waiting", "waiting"]
+    scene.log.release()
+    assert [each.result.assignment for each in waiting] == [b"right", b"left"]
+
+
+def test_one_that_was_not_replicated_in_time_is_nobodys(scene, two):
+    leader, follower = two
+    scene.log.is_held = True
+    waiting = scene.sync(leader, {leader: b"left", follower: b"right"})
+    scene.log.release(RequestTimedOut())
+    assert waiting.error == "REBALANCE_IN_PROGRESS"
+    assert scene.state == "PreparingRebalance"
+
+
+def test_who_never_asks_for_its_part_is_out_after_the_rebalance_timeout(scene, two):
+    leader, follower = two
+    scene.sync(leader, {leader: b"left", follower: b"right"})
+    for _ in range(int(REBALANCE_MS / SESSION_MS) + 1):
+        scene.heartbeat(leader)
+        scene.heartbeat(follower)
+        scene.pass_ms(SESSION_MS - 1)
+    assert scene.heartbeat(follower) == "UNKNOWN_MEMBER_ID"
+    assert scene.state == "PreparingRebalance"
+
+
+def test_a_leader_that_never_assigns_is_out_and_another_leads(scene, two):
+    leader, follower = two
+    early = scene.sync(follower)
+    for _ in range(int(REBALANCE_MS / SESSION_MS) + 1):
+        scene.heartbeat(leader)
+        scene.pass_ms(SESSION_MS - 1)
+    assert early.error == "REBALANCE_IN_PROGRESS"
+    assert scene.join(follower).result.leader == follower

@@ -1,0 +1,49 @@
+"""Tests of broker/groups/consumer/assign_range.py."""
+
+from odradek.broker.groups.consumer.assign_range import assign
+from tests.support.subscriptions import A, B, partitions, subscriber
+
+
+def test_each_topic_is_cut_into_runs():
+    assert assign({"m0": subscriber(A), "m1": subscriber(A)}, {A: 5}) == {
+        "m0": partitions(A, 0, 1, 2),
+        "m1": partitions(A, 3, 4),
+    }
+
+
+def test_topics_with_equally_many_partitions_are_cut_alike():
+    members = {"m0": subscriber(A, B), "m1": subscriber(A, B)}
+    assert assign(members, {A: 2, B: 2}) == {
+        "m0": partitions(A, 0) | partitions(B, 0),
+        "m1": partitions(A, 1) | partitions(B, 1),
+    }
+
+
+def test_static_members_stand_in_the_order_of_their_instances():
+    members = {
+        "x": subscriber(A, instance_id="i2"),
+        "y": subscriber(A, instance_id="i1"),
+        "a": subscriber(A),
+    }
+    assert assign(members, {A: 3}) == {
+        "y": partitions(A, 0),
+        "x": partitions(A, 1),
+        "a": partitions(A, 2),
+    }
+
+
+def test_only_subscribers_are_given_a_topic():
+    assert assign({"m0": subscriber(A), "m1": subscriber(A, B)}, {A: 2, B: 2}) == {
+        "m0": partitions(A, 0),
+        "m1": partitions(A, 1) | partitions(B, 0, 1),
+    }
+
+
+def test_more_members_than_partitions_leave_some_without():
+    members = {f"m{number}": subscriber(A) for number in range(3)}
+    assert assign(members, {A: 1})["m2"] == frozenset()
+
+
+def test_nobody_subscribes_and_nobody_is_there():
+    assert assign({}, {}) == {}
+    assert assign({"m0": subscriber()}, {}) == {"m0": frozenset()}

@@ -1,0 +1,371 @@
+"""Tests of broker/groups/consumer/migration.py and classic_members.py: both in one group."""
+
+import pytest
+
+from odradek.broker.groups.classic.group import ClassicGroup
+from odradek.broker.groups.classic.outcomes import Offer
+from odradek.broker.groups.classic.requests import heartbeat
+from odradek.broker.groups.consumer.live_group import LiveGroup
+from odradek.broker.groups.consumer.member import MemberState
+from odradek.broker.groups.records import GROUP_KEY
+from odradek.protocol.errors import KafkaError
+from odradek.protocol.internal.log_record import part_version
+from tests.support.consumer_group_scene import of, parts
+from tests.support.group_scene import GROUP
+from tests.support.group_scene import SESSION_MS as CLASSIC_SESSION_MS
+from tests.support.live_group_scene import LiveGroupScene, assigned, read_assigned, subscribed
+
+
+@pytest.fixture
+def scene(live_scene):
+    return live_scene
+
+
+def offering(*topics, owned=None, names=("range",)):
+    return {"offers": [Offer(name, subscribed(*topics, owned=owned)) for name in names]}
+
+
+def classic_group(scene, *, assignments=({"a": [0, 1]}, {"a": [2, 3]}), **fields):
+    """A stable one, of as many members as assignments; the leader first."""
+    joins = [scene.base.join(**offering("a"), **fields) for _ in assignments]
+    scene.base.pass_ms(1)
+    ids = [each.result.member_id for each in joins]
+    given = dict(zip(ids, (assigned(**each) for each in assignments), strict=True))
+    leader = scene.base.group.roster.leader
+    for each in sorted(ids, key=lambda each: each != leader):
+        scene.base.sync(each, given if each == leader else None)
+    assert scene.base.state == "Stable"
+    return ids
+
+
+def rejoined(scene, member_id, *, owned=None, **fields):
+    """What it is given, after JoinGroup and SyncGroup."""
+    joined = scene.base.join(member_id, **offering("a", owned=owned), **fields).result
+    assert joined.failure is None, joined.failure
+    synced = scene.base.sync(member_id, generation=joined.generation, **fields).result
+    assert synced.failure is None, synced.failure
+    return joined.generation, read_assigned(synced.assignment)
+
+
+def heard(scene, member_id, generation):
+    try:
+        heartbeat(scene.shard, GROUP, member_id, None, generation)
+    except KafkaError as failure:
+        return failure.error.name
+    return "NONE"
+
+
+def told(scene, member_id):
+    return heard(scene, member_id, scene.member(member_id).epoch)
+
+
+# Upgrade
+
+
+def test_members_of_an_upgraded_group_keep_what_they_have(scene):
+    first, second = classic_group(scene)
+    joined = scene.join("new", "a")
+    assert isinstance(scene.shard.groups[GROUP], LiveGroup)
+    assert scene.member(first).current.held == of("a", 0, 1)
+    assert scene.member(second).current.held == of("a", 2, 3)
+    assert joined.assigned == frozenset()
+    assert joined.epoch == scene.live.group.epoch
+
+
+def test_an_upgraded_group_is_loaded_as_it_is(scene):
+    classic_group(scene)
+    scene.join("new", "a")
+    before = parts(scene.live.group)
+    scene.base.reload()
+    assert parts(scene.live.group) == before
+
+
+def test_classic_members_give_up_by_joining_again(scene):
+    first, second = classic_group(scene)
+    scene.join("new", "a")
+    assert {told(scene, first), told(scene, second)} == {"REBALANCE_IN_PROGRESS"}
+    # Eager members give up everything before they join.
+    given = {each: rejoined(scene, each)[1] for each in (first, second)}
+    assert scene.beat("new", scene.member("new").epoch).assigned is not None
+    everything = [*given.values(), scene.member("new").current.assigned]
+    assert frozenset().union(*everything) == of("a", 0, 1, 2, 3)
+    assert sum(map(len, everything)) == 4
+    assert {told(scene, first), told(scene, second)} == {"NONE"}
+
+
+def test_a_cooperative_member_is_told_in_two_steps(scene):
+    (only,) = classic_group(scene, assignments=({"a": [0, 1, 2, 3]},))
+    scene.join("new", "a")
+    generation, given = rejoined(scene, only, owned={"a": [0, 1, 2, 3]})
+    assert given == of("a", 0, 1)
+    assert scene.member(only).current.state is MemberState.UNREVOKED_PARTITIONS
+    assert heard(scene, only, generation) == "REBALANCE_IN_PROGRESS"
+    assert scene.beat("new", 2).assigned is None
+    generation, given = rejoined(scene, only, owned={"a": [0, 1]})
+    assert (generation, given) == (2, of("a", 0, 1))
+    assert scene.beat("new", 2).assigned == of("a", 2, 3)
+
+
+def test_a_classic_member_that_waited_is_told_when_it_is_free(scene):
+    scene.join("new", "a")
+    joining = scene.base.join(**offering("a")).result
+    assert told(scene, joining.member_id) == "NONE"
+    scene.beat("new", 1)
+    scene.beat("new", 1, owned=of("a", 0, 1))
+    assert told(scene, joining.member_id) == "REBALANCE_IN_PROGRESS"
+    assert rejoined(scene, joining.member_id)[1] == of("a", 2, 3)
+    assert told(scene, joining.member_id) == "NONE"
+
+
+def test_whoever_waits_in_a_classic_group_is_sent_to_join_again(scene):
+    first, _ = classic_group(scene)
+    waiting = scene.base.join(first, **offering("a", "b"))
+    assert waiting.error == "waiting"
+    scene.join("new", "a")
+    assert waiting.error == "REBALANCE_IN_PROGRESS"
+
+
+@pytest.mark.parametrize(
+    ("settings", "fields"),
+    [
+        ({"migration_policy": "disabled"}, {}),
+        ({"migration_policy": "downgrade"}, {}),
+        ({"max_size": 1}, {}),
+        ({}, {"protocol_type": "connect"}),
+    ],
+)
+def test_some_groups_are_not_upgraded(new_live_scene, settings, fields):
+    scene = new_live_scene(**settings)
+    classic_group(scene, **fields)
+    assert scene.refusal("new", 0, **joining()) == "GROUP_ID_NOT_FOUND"
+    assert isinstance(scene.shard.groups[GROUP], ClassicGroup)
+    assert scene.base.state == "Stable"
+
+
+def joining():
+    return {
+        "owned": frozenset(),
+        "rebalance_timeout_ms": 5_000,
+        "subscribed_topic_names": ["a"],
+    }
+
+
+def test_a_group_whose_members_speak_otherwise_is_not_upgraded(scene):
+    scene.base.stable(1, offers=[Offer("range", b"\0\0gibberish")])
+    assert scene.refusal("new", 0, **joining()) == "GROUP_ID_NOT_FOUND"
+    assert scene.base.state == "Stable"
+
+
+def test_an_empty_classic_group_becomes_a_new_one(scene):
+    (only,) = classic_group(scene, assignments=({"a": [0]},))
+    scene.base.leave(only)
+    assert scene.join("new", "a").epoch == 1
+    assert list(scene.base.replayed().groups[GROUP].group.members) == ["new"]
+
+
+def test_an_empty_group_becomes_a_classic_one(scene):
+    scene.join("new", "a")
+    scene.beat("new", -1)
+    classic_group(scene, assignments=({"a": [0]},))
+    assert isinstance(scene.base.replayed().groups[GROUP], ClassicGroup)
+
+
+# Downgrade
+
+
+def upgraded(scene):
+    ids = classic_group(scene)
+    scene.join("new", "a")
+    for each in ids:
+        rejoined(scene, each)
+    scene.beat("new", scene.live.group.epoch)
+    return ids
+
+
+@pytest.mark.parametrize("ending", ["leave", "session"])
+def test_without_its_last_new_member_a_group_is_classic_again(scene, ending):
+    ids = upgraded(scene)
+    if ending == "leave":
+        scene.beat("new", -1)
+    else:
+        for _ in range(6):
+            scene.base.pass_ms(CLASSIC_SESSION_MS - 1_000)
+            for each in ids:
+                if isinstance(scene.shard.groups[GROUP], LiveGroup):
+                    told(scene, each)
+    group = scene.shard.groups[GROUP]
+    assert isinstance(group, ClassicGroup)
+    assert set(group.roster.members) == {*ids}
+    assert group.state_name == "PreparingRebalance"
+    assert {heard(scene, each, group.roster.generation) for each in ids} == {
+        "REBALANCE_IN_PROGRESS"
+    }
+
+
+def test_a_downgraded_group_is_loaded_as_a_classic_one(scene):
+    ids = upgraded(scene)
+    scene.beat("new", -1)
+    group = scene.base.replayed().groups[GROUP]
+    assert isinstance(group, ClassicGroup)
+    assert set(group.roster.members) == {*ids}
+    assert group.roster.protocol == "range"
+
+
+def test_members_of_a_downgraded_group_rebalance_among_themselves(scene):
+    ids = upgraded(scene)
+    scene.beat("new", -1)
+    joins = [scene.base.join(each, **offering("a")) for each in ids]
+    assert [each.error for each in joins] == ["NONE", "NONE"]
+    scene.base.assigned(ids)
+    assert scene.base.state == "Stable"
+
+
+def test_a_group_is_not_downgraded_where_that_is_not_allowed(new_live_scene):
+    scene = new_live_scene(migration_policy="upgrade")
+    ids = upgraded(scene)
+    scene.beat("new", -1)
+    assert isinstance(scene.shard.groups[GROUP], LiveGroup)
+    assert set(scene.live.group.members) == {*ids}
+
+
+def test_a_static_member_that_comes_back_as_a_classic_one_downgrades_its_group(scene):
+    scene.join("new", "a", instance_id="i")
+    scene.beat("new", -2, instance_id="i")
+    joined = scene.base.join(**offering("a"), instance_id="i").result
+    assert joined.failure is None
+    group = scene.shard.groups[GROUP]
+    assert isinstance(group, ClassicGroup)
+    assert group.roster.instances == {"i": joined.member_id}
+
+
+# Members of the classic protocol
+
+
+def test_a_classic_member_without_an_id_is_given_one(scene):
+    scene.join("new", "a")
+    asked = scene.base.join(**offering("a"), requires_id=True)
+    assert asked.error == "MEMBER_ID_REQUIRED"
+    assert asked.result.member_id not in scene.live.group.members
+    assert scene.base.join(asked.result.member_id, **offering("a")).error == "NONE"
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"protocol_type": "connect"},
+        {"offers": [Offer("sticky", subscribed("a"))]},
+        {"offers": []},
+        {"offers": [Offer("range", b"x")]},
+    ],
+)
+def test_a_classic_member_must_speak_as_the_others_do(scene, fields):
+    scene.join("new", "a")
+    scene.base.join(**offering("a"))
+    assert scene.base.join(**{**offering("a"), **fields}).error == "INCONSISTENT_GROUP_PROTOCOL"
+
+
+def test_members_of_the_new_protocol_do_not_speak_the_classic_one(scene):
+    scene.join("new", "a")
+    assert heard(scene, "new", 1) == "UNKNOWN_MEMBER_ID"
+    assert scene.base.sync("new", generation=1).error == "UNKNOWN_MEMBER_ID"
+
+
+def test_a_classic_member_of_another_generation_is_told_so(scene):
+    scene.join("new", "a")
+    member_id = scene.base.join(**offering("a")).result.member_id
+    assert heard(scene, member_id, 77) == "ILLEGAL_GENERATION"
+    assert scene.base.sync(member_id, generation=77).error == "ILLEGAL_GENERATION"
+    assert (
+        scene.base.sync(member_id, generation=2, protocol="sticky").error
+        == "INCONSISTENT_GROUP_PROTOCOL"
+    )
+
+
+def test_a_sync_after_another_epoch_has_begun_is_sent_to_join_again(scene):
+    scene.join("new", "a")
+    joined = scene.base.join(**offering("a")).result
+    scene.join("newer", "a")
+    assert (
+        scene.base.sync(joined.member_id, generation=joined.generation).error
+        == "REBALANCE_IN_PROGRESS"
+    )
+
+
+def test_a_classic_member_that_does_not_join_again_in_time_is_out(scene):
+    scene.join("new", "a")
+    joined = scene.base.join(**offering("a"), rebalance_ms=5_000).result
+    scene.base.sync(joined.member_id, generation=joined.generation)
+    scene.base.pass_ms(6_000)
+    assert joined.member_id in scene.live.group.members
+    scene.join("newer", "a")
+    assert told(scene, joined.member_id) == "REBALANCE_IN_PROGRESS"
+    scene.base.pass_ms(4_000)
+    assert told(scene, joined.member_id) == "REBALANCE_IN_PROGRESS"
+    scene.base.pass_ms(2_000)
+    assert joined.member_id not in scene.live.group.members
+
+
+def test_a_classic_member_that_does_not_ask_for_its_assignment_is_out(scene):
+    scene.join("new", "a")
+    joined = scene.base.join(**offering("a"), rebalance_ms=5_000).result
+    scene.base.pass_ms(4_000)
+    assert joined.member_id in scene.live.group.members
+    scene.base.pass_ms(2_000)
+    assert joined.member_id not in scene.live.group.members
+
+
+def test_a_classic_member_has_the_session_it_asked_for(scene):
+    scene.join("new", "a")
+    member_id = scene.base.join(**offering("a")).result.member_id
+    scene.base.pass_ms(CLASSIC_SESSION_MS + 1)
+    assert set(scene.live.group.members) == {"new"}
+    assert heard(scene, member_id, 2) == "UNKNOWN_MEMBER_ID"
+
+
+def test_members_are_removed_by_id_or_by_instance(scene):
+    scene.join("new", "a", instance_id="i")
+    member_id = scene.base.join(**offering("a")).result.member_id
+    assert scene.base.leave("nobody") == "UNKNOWN_MEMBER_ID"
+    assert scene.base.leave("", "j") == "UNKNOWN_MEMBER_ID"
+    assert scene.base.leave(member_id) == "NONE"
+    assert scene.base.leave("", "i") == "NONE"
+    assert scene.live.is_empty
+
+
+def test_a_member_that_came_for_the_next_generation_is_taken_over_too(scene):
+    first, second = classic_group(scene)
+    both = offering("a", names=("range", "sticky"))
+    scene.base.join(first, **both)
+    scene.base.join(second, **both)
+    scene.base.join(first, **both)
+    late = scene.base.join(**offering("a", names=("sticky",)))
+    assert late.error == "waiting"
+    scene.join("new", "a")
+    assert late.error == "REBALANCE_IN_PROGRESS"
+    assert set(scene.live.group.members) == {first, second, late.result.member_id, "new"}
+
+
+def test_an_empty_group_is_left_alone_by_whoever_is_no_member(scene):
+    scene.join("new", "a")
+    scene.beat("new", -1)
+    assert scene.base.join("stranger", **offering("a")).error == "UNKNOWN_MEMBER_ID"
+    assert isinstance(scene.shard.groups[GROUP], LiveGroup)
+
+
+def test_a_classic_group_that_another_broker_put_on_top_of_ours_is_what_counts(scene):
+    scene.join("new", "a")
+    (only,) = classic_group_elsewhere(scene)
+    scene.base.reload()
+    assert list(scene.base.group.roster.members) == [only]
+    left = {part_version(key) for _, key, _ in scene.base.log.replay().records()}
+    assert left == {GROUP_KEY}
+
+
+def classic_group_elsewhere(scene):
+    """Written by a broker that does not know of the other."""
+    there = LiveGroupScene({"a": 4})
+    ids = classic_group(there, assignments=({"a": [0]},))
+    for batch in there.base.log.batches:
+        scene.base.log.append([(record.key, record.value) for record in batch.records()])
+    there.close()
+    return ids

@@ -1,0 +1,29 @@
+"""What members are told when the log cannot be written."""
+
+import pytest
+
+from odradek.broker.groups.log_failures import OF_A_COMMIT, OF_A_GROUP, told
+from odradek.protocol.errors import (
+    KafkaStorageError,
+    MessageTooLarge,
+    NotEnoughReplicas,
+    NotLeader,
+    RequestTimedOut,
+    UnknownMemberId,
+)
+
+
+@pytest.mark.parametrize(
+    ("failure", "of_a_commit", "of_a_group"),
+    [
+        (NotLeader(), "NOT_COORDINATOR", "NOT_COORDINATOR"),
+        (KafkaStorageError(), "NOT_COORDINATOR", "NOT_COORDINATOR"),
+        (NotEnoughReplicas(), "COORDINATOR_NOT_AVAILABLE", "COORDINATOR_NOT_AVAILABLE"),
+        (RequestTimedOut(), "REQUEST_TIMED_OUT", "REBALANCE_IN_PROGRESS"),
+        (MessageTooLarge(), "INVALID_COMMIT_OFFSET_SIZE", "UNKNOWN_SERVER_ERROR"),
+        (UnknownMemberId(), "UNKNOWN_MEMBER_ID", "UNKNOWN_MEMBER_ID"),
+    ],
+)
+def test_partitions_are_told_of_as_coordinators(failure, of_a_commit, of_a_group):
+    assert told(failure, OF_A_COMMIT).error.name == of_a_commit
+    assert told(failure, OF_A_GROUP).error.name == of_a_group

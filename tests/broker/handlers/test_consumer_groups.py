@@ -1,0 +1,195 @@
+"""ConsumerGroupHeartbeat and ConsumerGroupDescribe: a member of KIP-848, in every version."""
+
+from dataclasses import replace
+
+import pytest
+
+from odradek.broker.groups.consumer.topics import TopicsLens
+from odradek.broker.handlers import (
+    consumer_group_describe,
+    consumer_group_heartbeat,
+    delete_groups,
+    describe_groups,
+    list_groups,
+)
+from odradek.protocol.api.consumer_group_describe import ConsumerGroupDescribeRequest
+from odradek.protocol.api.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
+from odradek.protocol.api.delete_groups import DeleteGroupsRequest
+from odradek.protocol.api.describe_groups import DescribeGroupsRequest
+from odradek.protocol.api.list_groups import ListGroupsRequest
+from odradek.protocol.error_codes import ErrorCode
+from odradek.protocol.errors import KafkaError, NotCoordinator
+from tests.support.calls import as_sent, called, in_the_end, versions_of
+from tests.support.group_coordinators import Coordinating
+from tests.support.metadata_updates import cluster, state, topic_id, update
+
+HEARTBEATS = pytest.mark.parametrize("version", versions_of(ConsumerGroupHeartbeatRequest))
+DESCRIPTIONS = pytest.mark.parametrize("version", versions_of(ConsumerGroupDescribeRequest))
+
+
+class Scene:
+    """A coordinator in a cluster with a topic of two partitions."""
+
+    def __init__(self, path):
+        self.coordinating = Coordinating(path)
+        self.cluster = cluster(update({"a": [state(0), state(1)]}))
+        self.groups = self.coordinating.groups
+        topics = TopicsLens(lambda: self.cluster.picture)
+        self.groups.world = replace(self.groups.world, topics=topics)
+        for shard in self.groups:
+            shard.world = self.groups.world
+
+
+async def answer(module, scene, request, version):
+    call = called(request, version=version)
+    try:
+        answered = await in_the_end(module.handle(scene.groups, call))
+    except KafkaError as refusal:
+        answered = module.refused(call, refusal)
+    return as_sent(answered, version=version)
+
+
+def beating(member_id="m", epoch=0, **said):
+    joining = {"rebalance_timeout_ms": 5_000, "topic_partitions": []} if not epoch else {}
+    if not epoch and "subscribed_topic_regex" not in said:
+        joining["subscribed_topic_names"] = ["a"]
+    return ConsumerGroupHeartbeatRequest(
+        group_id="g", member_id=member_id, member_epoch=epoch, **joining | said
+    )
+
+
+async def beaten(scene, version, *args, **said):
+    return await answer(consumer_group_heartbeat, scene, beating(*args, **said), version)
+
+
+def error(response):
+    return ErrorCode.of(response.error_code).name
+
+
+@HEARTBEATS
+async def test_a_member_joins_is_assigned_stays_and_leaves(tmp_path, version):
+    scene = Scene(tmp_path)
+    joined = await beaten(scene, version)
+    assert error(joined) == "NONE"
+    assert (joined.member_id, joined.member_epoch, joined.heartbeat_interval_ms) == ("m", 1, 5_000)
+    (given,) = joined.assignment.topic_partitions
+    assert (given.topic_id, given.partitions) == (topic_id("a"), [0, 1])
+    stays = await beaten(scene, version, "m", 1)
+    assert (error(stays), stays.assignment) == ("NONE", None)
+    leaves = await beaten(scene, version, "m", -1)
+    assert (error(leaves), leaves.member_epoch, leaves.heartbeat_interval_ms) == ("NONE", -1, 0)
+
+
+@HEARTBEATS
+async def test_ids_are_made_for_clients_of_version_0_alone(tmp_path, version):
+    scene = Scene(tmp_path)
+    joined = await beaten(scene, version, "")
+    if version == 0:
+        assert joined.member_id
+        assert joined.member_id in scene.groups.shard("g").groups["g"].group.members
+    else:
+        assert error(joined) == "INVALID_REQUEST"
+
+
+@HEARTBEATS
+@pytest.mark.parametrize(
+    ("said", "expected"),
+    [
+        ({"epoch": 5}, "FENCED_MEMBER_EPOCH"),
+        ({"member_id": "x", "epoch": 1}, "UNKNOWN_MEMBER_ID"),
+        ({"epoch": 1, "server_assignor": "sticky"}, "UNSUPPORTED_ASSIGNOR"),
+        ({"epoch": -3}, "INVALID_REQUEST"),
+    ],
+)
+async def test_refusals_have_a_code_and_words(tmp_path, version, said, expected):
+    scene = Scene(tmp_path)
+    await beaten(scene, version)
+    refused = await beaten(scene, version, **said)
+    assert error(refused) == expected
+    assert refused.error_message
+    assert (refused.member_id, refused.member_epoch, refused.assignment) == (None, 0, None)
+
+
+async def test_a_senseless_expression_is_refused(tmp_path):
+    refused = await beaten(Scene(tmp_path), 1, subscribed_topic_regex="(")
+    assert error(refused) == "INVALID_REGULAR_EXPRESSION"
+
+
+@HEARTBEATS
+async def test_a_broker_that_does_not_coordinate_the_group_says_so(tmp_path, version):
+    scene = Scene(tmp_path)
+    call = called(beating(), version=version)
+    refused = consumer_group_heartbeat.refused(call, NotCoordinator())
+    assert error(as_sent(refused, version=version)) == "NOT_COORDINATOR"
+    assert not scene.groups.shard("g").groups
+
+
+# What is shown
+
+
+async def described(scene, version, *names, **asked):
+    request = ConsumerGroupDescribeRequest(
+        group_ids=list(names), **{"include_authorized_operations": False} | asked
+    )
+    return (await answer(consumer_group_describe, scene, request, version)).groups
+
+
+@DESCRIPTIONS
+async def test_a_group_is_described_with_its_members(tmp_path, version):
+    scene = Scene(tmp_path)
+    await beaten(scene, 1, instance_id="i", rack_id="r", server_assignor="range")
+    (group,) = await described(scene, version, "g")
+    assert (group.error_code, group.group_state, group.assignor_name) == (0, "Stable", "range")
+    assert (group.group_epoch, group.assignment_epoch) == (1, 1)
+    (member,) = group.members
+    assert (member.member_id, member.instance_id, member.rack_id) == ("m", "i", "r")
+    assert (member.client_id, member.client_host) == ("a test", "/127.0.0.1")
+    assert (member.subscribed_topic_names, member.subscribed_topic_regex) == (["a"], "")
+    assert member.assignment == member.target_assignment
+    (given,) = member.assignment.topic_partitions
+    assert (given.topic_name, given.partitions) == ("a", [0, 1])
+    assert member.member_type == (1 if version else -1)
+
+
+@DESCRIPTIONS
+async def test_a_group_that_there_is_not_is_shown_as_such(tmp_path, version):
+    (group,) = await described(Scene(tmp_path), version, "g")
+    assert error(group) == "GROUP_ID_NOT_FOUND"
+    assert group.error_message
+
+
+async def test_what_may_be_done_with_a_group_is_told_on_demand(tmp_path):
+    scene = Scene(tmp_path)
+    await beaten(scene, 1)
+    (silent,) = await described(scene, 1, "g")
+    (told,) = await described(scene, 1, "g", include_authorized_operations=True)
+    assert silent.authorized_operations == -(2**31)
+    assert told.authorized_operations > 0
+
+
+async def test_both_kinds_are_listed_and_only_classic_ones_described_as_such(tmp_path):
+    scene = Scene(tmp_path)
+    await beaten(scene, 1)
+    listed = await answer(list_groups, scene, ListGroupsRequest(), 5)
+    (shown,) = listed.groups
+    assert (shown.group_id, shown.protocol_type) == ("g", "consumer")
+    assert (shown.group_state, shown.group_type) == ("Stable", "consumer")
+    of_other_types = await answer(
+        list_groups, scene, ListGroupsRequest(types_filter=["classic"]), 5
+    )
+    assert of_other_types.groups == []
+    request = DescribeGroupsRequest(groups=["g"])
+    (old,) = (await answer(describe_groups, scene, request, 5)).groups
+    assert (old.error_code, old.group_state) == (0, "Dead")
+
+
+async def test_an_empty_group_is_deleted_and_one_with_members_is_not(tmp_path):
+    scene = Scene(tmp_path)
+    await beaten(scene, 1)
+    request = DeleteGroupsRequest(groups_names=["g"])
+    (refused,) = (await answer(delete_groups, scene, request, 2)).results
+    assert error(refused) == "NON_EMPTY_GROUP"
+    await beaten(scene, 1, "m", -1)
+    (deleted,) = (await answer(delete_groups, scene, request, 2)).results
+    assert error(deleted) == "NONE"
+    assert error((await described(scene, 1, "g"))[0]) == "GROUP_ID_NOT_FOUND"

@@ -1,0 +1,143 @@
+"""G1, G2, G3, G6 and G8: groups of real consumers, under churn, restarts and pauses."""
+
+from contextlib import ExitStack
+
+import pytest
+
+from tests.clients.test_groups import PARTITIONS, is_all_committed, send
+from tests.support.broker_process import BrokerProcess
+from tests.support.group_members import (
+    Member,
+    check_commits,
+    check_none_skipped,
+    places_of,
+    share,
+    wait_until,
+)
+
+SETTINGS = ("group.initial.rebalance.delay.ms=100", "offsets.topic.num.partitions=3")
+SIZE = 3
+ROUNDS = 3
+
+
+@pytest.fixture(scope="module")
+def broker(tmp_path_factory):
+    data_dir = tmp_path_factory.mktemp("groups") / "logs"
+    with BrokerProcess(data_dir, *SETTINGS).start() as running:
+        yield running
+
+
+@pytest.fixture
+def members(broker):
+    with ExitStack() as stack:
+
+        def start(library="confluent", **options):
+            return stack.enter_context(Member(library, broker.address, **options))
+
+        yield start
+
+
+@pytest.mark.parametrize("kind", ["range", "roundrobin", "cooperative", "static"])
+def test_g1_chained_groups_under_churn_let_every_record_through(broker, new_topic, members, kind):
+    raw, refined = new_topic(partitions=PARTITIONS), new_topic(partitions=PARTITIONS)
+    assignor = "range" if kind == "static" else kind
+
+    def worker(stage, number):
+        more = {"topics": [raw], "copy_to": refined} if stage == "raw" else {"topics": [refined]}
+        instance = f"{stage}-{number}" if kind == "static" else None
+        group = f"{kind}-{stage}"
+        return members(group=group, assignor=assignor, instance=instance, **more)
+
+    present = {stage: [worker(stage, n) for n in range(SIZE)] for stage in ("raw", "refined")}
+    everybody, values = [each for some in present.values() for each in some], []
+    for number in range(ROUNDS):
+        values += send(broker.address, raw, 60, first=60 * number)
+        for stage, some in present.items():
+            some[number % SIZE].close()
+            some[number % SIZE] = worker(stage, number % SIZE)
+            everybody.append(some[number % SIZE])
+    wait_until(is_all_committed(broker, f"{kind}-raw", len(values)))
+    readers = [each for each in everybody if each.options.topics == [refined]]
+    wait_until(lambda: set(values) <= {value for each in readers for _, _, value in each.records})
+    refusals = [event["error"] for each in everybody for event in each.happened("refused")]
+    assert "UNKNOWN_MEMBER_ID" not in refusals, refusals
+    wait_until(lambda: share(present["refined"], places_of(refined, PARTITIONS)))
+
+
+@pytest.mark.parametrize("ending", ["stop", "kill"])
+def test_g2_a_bounce_shorter_than_the_session_costs_no_rebalance(
+    broker, new_topic, members, ending
+):
+    topic, group = new_topic(partitions=PARTITIONS), f"bounced-by-{ending}"
+    options = {"group": group, "topics": [topic], "session_ms": 30_000}
+    both = [members(**options), members("aiokafka", **options)]
+    places = places_of(topic, PARTITIONS)
+    wait_until(lambda: share(both, places) and all(each.assignment for each in both))
+    before = [each.rebalances for each in both]
+    values = send(broker.address, topic, 60)
+    wait_until(is_all_committed(broker, group, 60))
+    for number in (1, 2):
+        getattr(broker, ending)()
+        broker.start()
+        values += send(broker.address, topic, 60, first=60 * number)
+        wait_until(is_all_committed(broker, group, 60 * (number + 1)))
+    assert [each.rebalances for each in both] == before
+    consumed = sorted(place_offset for each in both for *place_offset, _ in each.records)
+    assert len(consumed) == len(values), "each record once: nobody's position was lost"
+
+
+def test_g3_no_partition_has_two_owners_and_when_stable_each_has_one(broker, new_topic, members):
+    topic, group = new_topic(partitions=PARTITIONS), "owners"
+    options = {"group": group, "topics": [topic], "session_ms": 6_000}
+    libraries = ["confluent", "aiokafka", "kafka-python"]
+    places, everybody, values = places_of(topic, PARTITIONS), [], []
+    for number, library in enumerate(libraries):
+        everybody.append(members(library, **options))
+        values += send(broker.address, topic, 60, first=60 * number)
+        wait_until(lambda: share(everybody, places) and everybody[-1].assignment)
+    left = [*everybody]
+    for number in range(2):
+        left.pop(0).close()
+        values += send(broker.address, topic, 60, first=180 + 60 * number)
+        wait_until(lambda: share(left, places))
+    wait_until(is_all_committed(broker, group, len(values)))
+    check_commits(everybody)
+    check_none_skipped(everybody, values)
+
+
+@pytest.mark.parametrize("library", ["confluent", "aiokafka", "kafka-python"])
+def test_g6_a_static_member_that_comes_back_in_time_has_what_it_had(
+    broker, new_topic, members, library
+):
+    topic, group = new_topic(partitions=PARTITIONS), f"static-{library}"
+    options = {"group": group, "topics": [topic], "session_ms": 20_000}
+    witness = members("confluent", instance="witness", **options)
+    old = members(library, instance="one", **options)
+    places = places_of(topic, PARTITIONS)
+    wait_until(lambda: share([witness, old], places) and old.assignment)
+    before, rebalances = old.assignment, witness.rebalances
+    old.kill()
+    new = members(library, instance="one", **options)
+    new.wait_until(lambda: new.assignment == before)
+    values = send(broker.address, topic, 60)
+    wait_until(is_all_committed(broker, group, 60))
+    assert witness.rebalances == rebalances
+    check_none_skipped([witness, new], values)
+
+
+@pytest.mark.parametrize("library", ["confluent", "aiokafka", "kafka-python"])
+def test_g8_a_member_that_pauses_past_its_session_is_out(broker, new_topic, members, library):
+    topic, group = new_topic(partitions=PARTITIONS), f"paused-{library}"
+    options = {"group": group, "topics": [topic], "session_ms": 6_000}
+    paused, other = members(library, **options), members("confluent", **options)
+    places = places_of(topic, PARTITIONS)
+    wait_until(lambda: share([paused, other], places) and paused.assignment and other.assignment)
+    paused.pause()
+    values = send(broker.address, topic, 60)
+    other.wait_until(lambda: share([other], places))
+    wait_until(is_all_committed(broker, group, 60))
+    paused.resume()
+    values += send(broker.address, topic, 60, first=60)
+    wait_until(is_all_committed(broker, group, 120))
+    check_commits([paused, other])
+    check_none_skipped([paused, other], values)

@@ -1,0 +1,78 @@
+"""A group's log in memory: real batches, numbered as in a partition, and replayed as from one."""
+
+from collections.abc import Sequence
+
+from odradek.broker.coordinator.batches import KeyValue, built_batch, plain_batch
+from odradek.broker.coordinator.replay import Replay
+from odradek.protocol.errors import KafkaError
+from odradek.protocol.records.batch import RecordBatch
+from odradek.protocol.records.builder import BatchFields
+from odradek.protocol.records.control import EndTransactionMarker, marker_batch
+from odradek.storage.log import Written
+
+
+class MemoryLog:
+    """``failure`` is what every append raises; while ``is_held`` nothing is replicated."""
+
+    index = 0
+
+    def __init__(self) -> None:
+        self.batches: list[RecordBatch] = []
+        self.end_offset = 0
+        self.failure: KafkaError | None = None
+        self.is_held = False
+        self._waiting: list = []
+
+    @property
+    def is_settled(self) -> bool:
+        return not self.is_held
+
+    def append(self, records: Sequence[KeyValue]) -> Written:
+        return self._append(plain_batch(records, timestamp=1))
+
+    def append_in_transaction(
+        self, records: Sequence[KeyValue], *, producer_id: int, producer_epoch: int
+    ) -> Written:
+        fields = BatchFields(
+            producer_id=producer_id,
+            producer_epoch=producer_epoch,
+            base_sequence=0,
+            is_transactional=True,
+        )
+        return self._append(built_batch(records, timestamp=1, fields=fields))
+
+    def mark(self, producer_id: int, *, is_commit: bool) -> None:
+        marker = EndTransactionMarker(is_commit, coordinator_epoch=0)
+        self._append(marker_batch(marker, timestamp=1, producer_id=producer_id, producer_epoch=0))
+
+    def _append(self, raw: bytearray) -> Written:
+        if self.failure is not None:
+            raise self.failure
+        batch = RecordBatch(raw)
+        batch.number(self.end_offset, 0)
+        batch.check_crc()
+        self.batches.append(batch)
+        first, self.end_offset = self.end_offset, batch.next_offset
+        return Written(first, self.end_offset - 1)
+
+    def is_replicated(self, written: Written) -> bool:
+        return not self.is_held
+
+    def when_replicated(self, written, tell) -> None:
+        if self.is_held:
+            self._waiting.append(tell)
+        else:
+            tell(None)
+
+    def release(self, failure: KafkaError | None = None) -> None:
+        """All that waited is replicated now, or known not to be."""
+        self.is_held = False
+        waiting, self._waiting = self._waiting, []
+        for tell in waiting:
+            tell(failure)
+
+    def replay(self) -> Replay:
+        replay = Replay()
+        for batch in self.batches:
+            replay.take(batch)
+        return replay

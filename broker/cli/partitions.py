@@ -6,14 +6,19 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from odradek.broker.cli import cluster
+from odradek.broker.cli.failed import CommandFailed
 
 if TYPE_CHECKING:
     from confluent_kafka.admin import AdminClient, TopicDescription
 
-#: What a cluster, or the library by itself, says of a partition that is not there.
-ABSENT = frozenset({"UNKNOWN_TOPIC_OR_PART", "_UNKNOWN_PARTITION", "_UNKNOWN_TOPIC"})
-#: ...and of one whose leader is not there.
-UNLED = frozenset({"LEADER_NOT_AVAILABLE", "NOT_LEADER_FOR_PARTITION"})
+#: What the cluster, or the library by itself, says of a partition that is gone or has no leader;
+#: the last of them if it found none that has.
+UNLED = frozenset(
+    {
+        *("UNKNOWN_TOPIC_OR_PART", "LEADER_NOT_AVAILABLE", "NOT_LEADER_FOR_PARTITION"),
+        *("_UNKNOWN_PARTITION", "_UNKNOWN_TOPIC", "_NOENT"),
+    }
+)
 NO_RECORD = -1
 
 
@@ -54,7 +59,7 @@ def ends(admin: AdminClient, places: Iterable[Place], timeout_s: float) -> Offse
 def ends_that_are_known(admin: AdminClient, places: Iterable[Place], timeout_s: float) -> Offsets:
     """Without the partitions that are gone, or have no leader at the moment."""
     asked = dict.fromkeys(places, _kinds().latest())
-    return _offsets(admin, asked, timeout_s, forgiven=ABSENT | UNLED)
+    return _offsets(admin, asked, timeout_s, are_all_led=False)
 
 
 def first_from(
@@ -77,7 +82,7 @@ def _offsets(
     asked: dict[Place, Any],
     timeout_s: float,
     *,
-    forgiven: frozenset[str] = frozenset(),
+    are_all_led: bool = True,
 ) -> Offsets:
     from confluent_kafka import KafkaException, TopicPartition
 
@@ -88,7 +93,9 @@ def _offsets(
     for at, future in admin.list_offsets(wanted, request_timeout=timeout_s).items():
         place = Place(at.topic, at.partition)
         raised = future.exception()
-        if isinstance(raised, KafkaException) and raised.args[0].name() in forgiven:
+        if isinstance(raised, KafkaException) and raised.args[0].name() in UNLED:
+            if are_all_led:
+                raise CommandFailed(f"{place}: there is no such partition, or no leader of it")
             continue
         found[place] = cluster.outcome(str(place), future).offset
     return found

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from odradek.broker.cli.failed import CommandFailed
 from odradek.broker.cli.partitions import Place, described_topics
 
 if TYPE_CHECKING:
@@ -33,10 +34,16 @@ def scope(written: str) -> Scope:
 
 
 def places(admin: AdminClient, scopes: Iterable[Scope], timeout_s: float) -> list[Place]:
-    """Each once, in order.  Whether partitions that were written are there is not asked."""
-    found = {Place(each.topic, number) for each in scopes for number in each.partitions}
-    whole = {each.topic for each in scopes if not each.partitions}
-    if whole:
-        topics = described_topics(admin, whole, timeout_s)
-        found |= {Place(topic.name, each.id) for topic in topics for each in topic.partitions}
+    """Each once, in order; raises CommandFailed for what is not there."""
+    scopes = list(scopes)
+    described = described_topics(admin, {each.topic for each in scopes}, timeout_s)
+    there = {topic.name: [each.id for each in topic.partitions] for topic in described}
+    found = {
+        Place(each.topic, number)
+        for each in scopes
+        for number in each.partitions or there[each.topic]
+    }
+    for place in sorted(found):
+        if place.partition not in there[place.topic]:
+            raise CommandFailed(f"{place}: there is no such partition")
     return sorted(found)

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import argparse
+from functools import partial
 
 from odradek.broker.cli import cluster, tables
 from odradek.broker.cli.examples import examples
 from odradek.broker.cli.groups import delete_offsets, description, lookup, reset
+from odradek.broker.cli.groups.coordinator import answers
 
 Commands = argparse._SubParsersAction  # the only name that argparse has for it
 
@@ -97,8 +99,7 @@ def list_groups(arguments: argparse.Namespace) -> int:
 def delete(arguments: argparse.Namespace) -> int:
     admin = cluster.admin(arguments)
     groups = lookup.names(admin, arguments)
-    if not groups:
-        return 0
-    futures = admin.delete_consumer_groups(groups, request_timeout=arguments.timeout)
+    ask = partial(admin.delete_consumer_groups, request_timeout=arguments.timeout)
+    futures = answers(ask, groups, timeout_s=arguments.timeout)
     forgiven = frozenset({"GROUP_ID_NOT_FOUND"} if arguments.if_exists else ())
     return cluster.settle(futures, done="deleted", forgiven=forgiven)

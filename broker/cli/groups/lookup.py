@@ -8,10 +8,13 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Iterable
+from concurrent.futures import Future
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from odradek.broker.cli import cluster
 from odradek.broker.cli.failed import CommandFailed
+from odradek.broker.cli.groups.coordinator import answers
 from odradek.broker.cli.partitions import Offsets, Place
 
 if TYPE_CHECKING:
@@ -54,10 +57,9 @@ def described(
     """None for a group that is not there."""
     from confluent_kafka import KafkaException
 
-    if not groups:
-        return {}
+    ask = partial(admin.describe_consumer_groups, request_timeout=timeout_s)
     found: dict[str, Any] = {}
-    for group, future in admin.describe_consumer_groups(groups, request_timeout=timeout_s).items():
+    for group, future in answers(ask, groups, timeout_s=timeout_s).items():
         raised = future.exception()
         if isinstance(raised, KafkaException) and raised.args[0].name() == "GROUP_ID_NOT_FOUND":
             found[group] = None
@@ -71,13 +73,14 @@ def committed(admin: AdminClient, groups: Iterable[str], timeout_s: float) -> di
     """For each group; nothing for one that is not there."""
     from confluent_kafka import ConsumerGroupTopicPartitions
 
-    futures = {
-        # The library takes one group at a time.
-        group: admin.list_consumer_group_offsets(
-            [ConsumerGroupTopicPartitions(group)], request_timeout=timeout_s
-        )[group]
-        for group in groups
-    }
+    def ask(groups: list[str]) -> dict[str, Future[Any]]:
+        asked = [[ConsumerGroupTopicPartitions(group)] for group in groups]
+        answered: dict[str, Future[Any]] = {}
+        for one in asked:  # the library takes no more at a time
+            answered |= admin.list_consumer_group_offsets(one, request_timeout=timeout_s)
+        return answered
+
+    futures = answers(ask, list(groups), timeout_s=timeout_s)
     return {group: _offsets(group, future) for group, future in futures.items()}
 
 

@@ -27,14 +27,14 @@ def answers(ask: Ask, groups: list[str], *, timeout_s: float) -> dict[str, Futur
     futures = dict(ask(groups)) if groups else {}
     deadline = time.monotonic() + timeout_s
     while True:
-        early = [group for group, future in futures.items() if _will_pass(future.exception())]
+        early = [group for group, future in futures.items() if will_pass(future.exception())]
         if not early or time.monotonic() > deadline:
             return futures
         time.sleep(PAUSE_S)
         futures |= ask(early)
 
 
-def _will_pass(raised: BaseException | None) -> bool:
+def will_pass(raised: BaseException | None) -> bool:
     from confluent_kafka import KafkaException
 
     return isinstance(raised, KafkaException) and raised.args[0].name() in PASSING

@@ -7,6 +7,7 @@ Kafka's own tool does.
 from __future__ import annotations
 
 import argparse
+import time
 from collections.abc import Iterable
 from concurrent.futures import Future
 from functools import partial
@@ -14,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from odradek.broker.cli import cluster
 from odradek.broker.cli.failed import CommandFailed
-from odradek.broker.cli.groups.coordinator import answers
+from odradek.broker.cli.groups.coordinator import PAUSE_S, answers, will_pass
 from odradek.broker.cli.partitions import Offsets, Place
 
 if TYPE_CHECKING:
@@ -36,10 +37,15 @@ EMPTY, DEAD, STABLE = STATES["EMPTY"], STATES["DEAD"], STATES["STABLE"]
 
 def listed(admin: AdminClient, timeout_s: float) -> list[ConsumerGroupListing]:
     """All of them, by name."""
-    found = admin.list_consumer_groups(request_timeout=timeout_s).result()
-    for failure in found.errors or []:
-        raise CommandFailed(cluster.reason(failure.args[0]))
-    return sorted(found.valid, key=lambda group: group.group_id)
+    deadline = time.monotonic() + timeout_s
+    while True:
+        found = admin.list_consumer_groups(request_timeout=timeout_s).result()
+        if not found.errors:
+            return sorted(found.valid, key=lambda group: group.group_id)
+        failure = found.errors[0]
+        if not will_pass(failure) or time.monotonic() > deadline:
+            raise CommandFailed(cluster.reason(failure.args[0]))
+        time.sleep(PAUSE_S)
 
 
 def names(admin: AdminClient, arguments: argparse.Namespace) -> list[str]:

@@ -5,6 +5,7 @@ from datetime import UTC, datetime
 
 import pytest
 
+from odradek.broker.cli.groups import lookup
 from tests.support.broker_stores import new_store
 from tests.support.group_readers import (
     FIRST_MS,
@@ -152,6 +153,14 @@ def test_a_group_with_members_is_refused(broker, group, topic, reset, protocol, 
         f"odradek: {group}: offsets can be reset only while a group has no members, "
         "and it is Stable"
     )
+
+
+def test_a_member_that_comes_in_between_is_told(broker, group, topic, reset, monkeypatch):
+    monkeypatch.setattr(lookup, "described", lambda _, groups, timeout_s: dict.fromkeys(groups))
+    with Reader(broker.address, group, topic, auto_offset_reset="latest"):
+        refused = reset("--to-earliest", scope=["--topic", f"{topic}:1"])
+    assert refused.out == ""
+    assert refused.complaint.startswith(f"odradek: {group}: {topic}:1: UNKNOWN_MEMBER_ID: ")
 
 
 @pytest.mark.usefixtures("begun")

@@ -34,6 +34,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("connection")
     group.add_argument(
         "--bootstrap",
+        "--bootstrap-server",  # as Kafka's tools have it
         metavar="HOST:PORT[,...]",
         default=BOOTSTRAP,
         help="brokers to ask first (%(default)s)",

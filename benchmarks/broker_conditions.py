@@ -67,7 +67,7 @@ def memory(side: Side, _: Tools) -> Measured:
 def beside_idle_partitions(shape: Shape) -> Load:
     def load(side: Side, tools: Tools) -> Measured:
         with topic(side, shape.partitions) as name:
-            return _compared(lambda: _produce(side, name, shape, tools), lambda: topic(side, IDLE))
+            return compared(lambda: _produce(side, name, shape, tools), lambda: topic(side, IDLE))
 
     return load
 
@@ -75,7 +75,7 @@ def beside_idle_partitions(shape: Shape) -> Load:
 def beside_idle_connections(shape: Shape) -> Load:
     def load(side: Side, tools: Tools) -> Measured:
         with topic(side, shape.partitions) as name:
-            return _compared(lambda: _produce(side, name, shape, tools), lambda: _connected(side))
+            return compared(lambda: _produce(side, name, shape, tools), lambda: _connected(side))
 
     return load
 
@@ -95,7 +95,7 @@ def _connected(side: Side) -> Iterator[None]:
         yield
 
 
-def _compared(
+def compared(
     load: Callable[[], Measured], crowd: Callable[[], AbstractContextManager[object]]
 ) -> Measured:
     """Alone, twice in the crowd, and alone again; of each pair the better one counts."""

@@ -71,13 +71,13 @@ def produced(side: Side, name: str, shape: Shape, seconds: float) -> Served:
     count = batch_of(shape.record_bytes, batch_bytes=shape.batch_bytes).count
     outcome = raw_produced(side, name, shape, seconds)
     records = outcome.requests * count
-    return _served(shape, outcome, records)
+    return served(shape, outcome, records)
 
 
 def raw_produced(side: Side, name: str, shape: Shape, seconds: float) -> RawOutcome:
     batch = batch_of(shape.record_bytes, batch_bytes=shape.batch_bytes)
     frames = tuple(produce_frame(name, each, batch) for each in range(shape.partitions))
-    return _driven(side, frames, produce_verdict(name), shape, seconds)
+    return driven(side, frames, produce_verdict(name), shape, seconds)
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,17 +114,17 @@ def _fetched(
         for batch in range(0, filled.batches, batches_at_once)
         for partition in range(shape.partitions)
     )
-    outcome = _driven(side, frames, fetch_verdict(name), shape, seconds)
+    outcome = driven(side, frames, fetch_verdict(name), shape, seconds)
     records = outcome.received_bytes // filled.batch_bytes * filled.records_in_batch
-    return _served(shape, outcome, records)
+    return served(shape, outcome, records)
 
 
 def _polled(side: Side, name: str, shape: Shape, frame: bytes, seconds: float) -> Served:
-    outcome = _driven(side, (frame,), fetch_verdict(name), shape, seconds)
-    return _served(shape, outcome, records=0)
+    outcome = driven(side, (frame,), fetch_verdict(name), shape, seconds)
+    return served(shape, outcome, records=0)
 
 
-def _driven(
+def driven(
     side: Side, frames: tuple[bytes, ...], verdict_position: int, shape: Shape, seconds: float
 ) -> RawOutcome:
     load = RawLoad(
@@ -138,7 +138,7 @@ def _driven(
     return in_processes(drive, [load])[0]
 
 
-def _served(shape: Shape, outcome: RawOutcome, records: int) -> Served:
+def served(shape: Shape, outcome: RawOutcome, records: int) -> Served:
     return Served(
         f"raw sockets, {shape.connections} x {shape.in_flight}",
         records,

@@ -24,11 +24,10 @@ from __future__ import annotations
 
 import argparse
 import os
-import shutil
 import sys
-import tempfile
 from collections.abc import Sequence
 from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
@@ -37,7 +36,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 import broker_sides
 from broker_figures import Tools
 from broker_measures import MEASURES
-from broker_runs import measure_each
+from broker_runs import in_directory, measure_each
 from broker_sides import Side
 
 from tests.support.kafka_jars import KAFKA_3_9, KafkaUnavailable, kafka_jars
@@ -52,18 +51,14 @@ def main() -> int:
     if arguments.list:
         print("\n".join(MEASURES))
         return 0
-    directory = Path(tempfile.mkdtemp(prefix="odradek-broker-", dir=arguments.directory))
+    return in_directory(partial(_run, arguments), parent=arguments.directory)
+
+
+def _run(arguments: argparse.Namespace, directory: Path) -> int:
     if arguments.kafka_home:
         _use_unpacked(arguments, directory)
-    try:
-        with ExitStack() as endings:
-            sides = _sides(arguments, directory, endings)
-            return _measure_all(sides, arguments)
-    except KafkaUnavailable as why:
-        print(f"Apache Kafka cannot run here: {why}", file=sys.stderr)
-        return 1
-    finally:
-        shutil.rmtree(directory, ignore_errors=True)
+    with ExitStack() as endings:
+        return _measure_all(_sides(arguments, directory, endings), arguments)
 
 
 def _arguments() -> argparse.Namespace:
@@ -93,13 +88,7 @@ def _use_unpacked(arguments: argparse.Namespace, directory: Path) -> None:
 def _sides(arguments: argparse.Namespace, directory: Path, endings: ExitStack) -> list[Side]:
     if arguments.bootstrap:
         return [broker_sides.at(arguments.bootstrap, arguments.pid)]
-    sides = [endings.enter_context(broker_sides.ours(directory / "odradek"))]
-    if arguments.kafka:
-        version = arguments.kafka
-        sides.append(
-            endings.enter_context(broker_sides.kafka(directory / "kafka", version=version))
-        )
-    return sides
+    return endings.enter_context(broker_sides.in_turns(directory, arguments.kafka))
 
 
 def _measure_all(sides: Sequence[Side], arguments: argparse.Namespace) -> int:

@@ -21,7 +21,7 @@ from broker_raw import (
 )
 from broker_sides import Side
 
-FILL_TIMEOUT_S = 120.0
+FILL_TIMEOUT_S = 300.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,17 +92,24 @@ def fill(side: Side, name: str, shape: Shape, megabytes: int) -> Filled:
     batch = batch_of(shape.record_bytes, batch_bytes=shape.batch_bytes)
     batches = max(1, megabytes * MB // len(batch.records) // shape.partitions)
     frames = tuple(produce_frame(name, each, batch) for each in range(shape.partitions))
+    drive_all(side.bootstrap, frames, produce_verdict(name), batches * shape.partitions)
+    return Filled(batch.count, len(batch.records), batches)
+
+
+def drive_all(
+    address: str, frames: tuple[bytes, ...], verdict_position: int, requests: int
+) -> None:
+    """So many, in this process, as fast as one connection can."""
     drive(
         RawLoad(
-            address=side.bootstrap,
+            address=address,
             frames=frames,
-            verdict_position=produce_verdict(name),
+            verdict_position=verdict_position,
             in_flight=5,
             seconds=FILL_TIMEOUT_S,
-            requests=batches * shape.partitions,
+            requests=requests,
         )
     )
-    return Filled(batch.count, len(batch.records), batches)
 
 
 def _fetched(

@@ -6,13 +6,19 @@ Whatever else runs here only ever makes a round slower.
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+import shutil
+import sys
+import tempfile
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 from broker_clients import LeftOut, LoadFailed
 from broker_figures import Figures, Load, Tools
 from broker_raw import Refused
 from broker_sides import Side
+
+from tests.support.kafka_jars import KafkaUnavailable
 
 #: Of these, more is better.
 RISING = frozenset({"msg/s", "MB/s", "req/s", "alone", "share"})
@@ -48,6 +54,18 @@ class Measure:
     goals: tuple[Goal, ...] = ()
     #: What is the same however often it is looked at.
     is_repeated: bool = True
+
+
+def in_directory(run: Callable[[Path], int], *, parent: str | None = None) -> int:
+    """The exit status of ``run``, which is given a new folder."""
+    directory = Path(tempfile.mkdtemp(prefix="odradek-benchmark-", dir=parent))
+    try:
+        return run(directory)
+    except KafkaUnavailable as why:
+        print(f"Apache Kafka cannot run here: {why}", file=sys.stderr)
+        return 1
+    finally:
+        shutil.rmtree(directory, ignore_errors=True)
 
 
 def measure_each(

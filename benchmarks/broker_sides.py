@@ -14,7 +14,7 @@ import contextlib
 import os
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -66,6 +66,19 @@ class Side:
             if line.startswith("VmRSS:"):
                 return int(line.split()[1]) * 1024 / MIB
         return None
+
+
+@contextmanager
+def in_turns(
+    directory: Path, kafka_version: str | None, properties: Mapping[str, str] = PROPERTIES
+) -> Iterator[list[Side]]:
+    """Ours, and Kafka of this version, if any."""
+    with ExitStack() as endings:
+        sides = [endings.enter_context(ours(directory / "odradek", properties))]
+        if kafka_version:
+            other = kafka(directory / "kafka", version=kafka_version, properties=properties)
+            sides.append(endings.enter_context(other))
+        yield sides
 
 
 @contextmanager

@@ -13,7 +13,8 @@ from pathlib import Path
 
 from broker_clients import LeftOut
 from broker_figures import Load, Measured, Tools, topic
-from broker_raw import RawLoad, Refused, connect, drive, metadata_frame
+from broker_raw import Refused, connect, metadata_frame
+from broker_raw_loads import drive_all
 from broker_sides import OURS, Side, at
 from group_members import commit_frame, commit_verdict, group_error, wait_until_coordinated
 
@@ -23,7 +24,6 @@ GROUPS, PARTITIONS = 100, 10
 #: A million where the usual amount is filled, fewer in a quick run.
 COMMITS_OF_MB = 5000
 LOAD_TIMEOUT_S = 300.0
-COMMITTING_TIMEOUT_S = 1200.0
 SETTINGS = ("offsets.topic.num.partitions=1", "offsets.topic.replication.factor=1")
 
 
@@ -55,16 +55,7 @@ def _commit(broker: BrokerProcess, name: str, commits: int) -> None:
         for group in range(GROUPS)
         for partition in range(PARTITIONS)
     )
-    drive(
-        RawLoad(
-            address=broker.address,
-            frames=frames,
-            verdict_position=commit_verdict(name),
-            in_flight=20,
-            seconds=COMMITTING_TIMEOUT_S,
-            requests=commits,
-        )
-    )
+    drive_all(broker.address, frames, commit_verdict(name), commits)
 
 
 def _group_id(number: int) -> str:

@@ -11,11 +11,9 @@ from __future__ import annotations
 
 import argparse
 import os
-import shutil
 import sys
-import tempfile
 from collections.abc import Mapping
-from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
@@ -24,12 +22,12 @@ sys.path.insert(0, str(Path(__file__).parent))
 import broker_sides
 from broker_figures import Tools
 from broker_raw_loads import Shape
-from broker_runs import Goal, Measure, measure_each
+from broker_runs import Goal, Measure, in_directory, measure_each
 from group_loads import commits, commits_in_a_crowd, consumer_heartbeats, heartbeats, sessions
 from group_rebalance import rebalance
 from group_replay import replay
 
-from tests.support.kafka_jars import KAFKA_3_9, KafkaUnavailable
+from tests.support.kafka_jars import KAFKA_3_9
 
 ROUNDS, SECONDS, FILLED_MB = 3, 5.0, 200
 QUICK_ROUNDS, QUICK_SECONDS, QUICK_FILLED_MB = 1, 2.0, 20
@@ -68,29 +66,20 @@ def main() -> int:
     if arguments.list:
         print("\n".join(MEASURES))
         return 0
-    quick = arguments.quick
-    rounds = QUICK_ROUNDS if quick else ROUNDS
-    tools = Tools(QUICK_SECONDS if quick else SECONDS, QUICK_FILLED_MB if quick else FILLED_MB)
-    directory = Path(tempfile.mkdtemp(prefix="odradek-groups-"))
-    try:
-        with ExitStack() as endings:
-            sides = [endings.enter_context(broker_sides.ours(directory / "odradek", PROPERTIES))]
-            if arguments.kafka:
-                kafka = broker_sides.kafka(
-                    directory / "kafka", version=arguments.kafka, properties=PROPERTIES
-                )
-                sides.append(endings.enter_context(kafka))
-            print(f"{os.cpu_count()} processors; the best of {rounds} rounds")
-            for name in WARMING_UP * rounds:
-                for side in sides:
-                    MEASURES[name].load(side, tools)
-            measures = {name: MEASURES[name] for name in arguments.only or MEASURES}
-            return measure_each(measures, sides, tools, rounds)
-    except KafkaUnavailable as why:
-        print(f"Apache Kafka cannot run here: {why}", file=sys.stderr)
-        return 1
-    finally:
-        shutil.rmtree(directory, ignore_errors=True)
+    return in_directory(partial(_run, arguments))
+
+
+def _run(arguments: argparse.Namespace, directory: Path) -> int:
+    rounds, tools = ROUNDS, Tools(SECONDS, FILLED_MB)
+    if arguments.quick:
+        rounds, tools = QUICK_ROUNDS, Tools(QUICK_SECONDS, QUICK_FILLED_MB)
+    measures = {name: MEASURES[name] for name in arguments.only or MEASURES}
+    with broker_sides.in_turns(directory, arguments.kafka, PROPERTIES) as sides:
+        print(f"{os.cpu_count()} processors; the best of {rounds} rounds of {tools.seconds:.0f} s")
+        for name in WARMING_UP * rounds:
+            for side in sides:
+                MEASURES[name].load(side, tools)
+        return measure_each(measures, sides, tools, rounds)
 
 
 def _arguments() -> argparse.Namespace:

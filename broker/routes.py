@@ -196,7 +196,7 @@ def _offsets(broker: Services) -> list[Route]:
             partial(offset_fetch.handle, groups, cluster, old),
             offset_fetch.refused,
         ),
-        Route(ApiKey.OFFSET_DELETE, partial(offset_delete.handle, groups)),
+        Route(ApiKey.OFFSET_DELETE, partial(offset_delete.handle, groups, cluster)),
     ]
 
 

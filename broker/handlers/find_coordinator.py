@@ -12,6 +12,7 @@ from odradek.broker.call import Call
 from odradek.broker.handlers.refusals import words
 from odradek.broker.metadata.picture import Node
 from odradek.protocol.api.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
+from odradek.protocol.error_codes import ErrorCode
 from odradek.protocol.errors import (
     CoordinatorNotAvailable,
     InvalidRequest,
@@ -67,7 +68,8 @@ def _response(lookup: Lookup | None, call: Call[FindCoordinatorRequest]) -> Find
     (only,) = lines
     return FindCoordinatorResponse(
         error_code=only.error_code,
-        error_message=only.error_message or None,
+        # As Kafka does, in words too.
+        error_message=only.error_message or ErrorCode.NONE.name,
         node_id=only.node_id,
         host=only.host,
         port=only.port,

@@ -247,8 +247,8 @@ async def test_offsets_are_deleted_each_alone(scene):
     partitions = [OffsetDeleteRequest.Topic.Partition(partition_index=index) for index in (1, 5)]
     topic = OffsetDeleteRequest.Topic(name="events", partitions=partitions)
     call = called(OffsetDeleteRequest(group_id="g", topics=[topic]), version=0)
-    response = as_sent(offset_delete.handle(scene.groups, call), version=0)
-    assert [each.error_code for each in response.topics[0].partitions] == [0, 0]
+    response = as_sent(offset_delete.handle(scene.groups, scene.cluster, call), version=0)
+    assert [each.error_code for each in response.topics[0].partitions] == [0, 3]
     assert await fetch(scene) == [(7, "", "NONE")]
 
 

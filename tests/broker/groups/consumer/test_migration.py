@@ -328,3 +328,23 @@ def test_members_are_removed_by_id_or_by_instance(scene):
     assert scene.base.leave(member_id) == "NONE"
     assert scene.base.leave("", "i") == "NONE"
     assert scene.live.is_empty
+
+
+def test_a_member_that_came_for_the_next_generation_is_taken_over_too(scene):
+    first, second = classic_group(scene)
+    both = offering("a", names=("range", "sticky"))
+    scene.base.join(first, **both)
+    scene.base.join(second, **both)
+    scene.base.join(first, **both)
+    late = scene.base.join(**offering("a", names=("sticky",)))
+    assert late.error == "waiting"
+    scene.join("new", "a")
+    assert late.error == "REBALANCE_IN_PROGRESS"
+    assert set(scene.live.group.members) == {first, second, late.result.member_id, "new"}
+
+
+def test_an_empty_group_is_left_alone_by_whoever_is_no_member(scene):
+    scene.join("new", "a")
+    scene.beat("new", -1)
+    assert scene.base.join("stranger", **offering("a")).error == "UNKNOWN_MEMBER_ID"
+    assert isinstance(scene.shard.groups[GROUP], LiveGroup)

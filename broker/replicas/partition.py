@@ -165,11 +165,9 @@ class Partition:
     def _check_in_sync(
         self, role: LeaderRole, failure: type[NotEnoughReplicas | NotEnoughReplicasAfterAppend]
     ) -> None:
-        wanted = min(self.log.settings.min_insync_replicas, len(role.replicas))
-        if len(role.in_sync) < wanted:
-            raise failure(
-                f"{len(role.in_sync)} of {wanted} replicas of {self.topic_partition} are in sync"
-            )
+        wanted, in_sync = self.hosted.log.settings.min_insync_replicas, len(role.in_sync)
+        if in_sync < wanted and in_sync < len(role.replicas):
+            raise failure(f"{in_sync} of {wanted} replicas of {self.topic_partition} are in sync")
 
     def is_acknowledged(self, written: Written, *, acks: int) -> bool:
         """Whether the producer may be told at once."""

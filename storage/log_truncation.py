@@ -100,10 +100,10 @@ def plan_truncation(
     cut = _find_cut(active, offset, notice)
     had_producers = not log.producers.is_empty or _may_reopen(log.segments, cut)
     with undivided():
-        return _carry_out(log, cut, had_producers, now_ms=now_ms, notice=notice)
+        return _cut_at(log, cut, had_producers, now_ms=now_ms, notice=notice)
 
 
-def _carry_out(
+def _cut_at(
     log: Log, cut: _Cut, had_producers: bool, *, now_ms: int, notice: Callable[[str], None]
 ) -> Truncation:
     active, position, end_offset = cut

@@ -56,6 +56,10 @@ _CLIENT = AppendOrigin.CLIENT  # an attribute of an enum takes four times as lon
 _CODEC_BITS = 0x07
 _ZSTD = int(Codec.ZSTD)
 _RECORD_BYTES_MIN = 7
+_MESSAGE_BYTES_MIN = 26
+_MESSAGES_COUNTED_MAX = 1000
+#: More records than anybody reads while others wait.
+UNTOLD_COUNT = 2**31
 _FIRST_VERSION_OF_MAGIC_2 = 3
 FIRST_VERSION_OF_ZSTD = 7
 
@@ -77,6 +81,38 @@ def check_request(records: Buffer, *, version: int) -> None:
 
 def _codec_bits_at(records: Buffer) -> int:
     return records[ATTRIBUTES_POSITION + 1] & _CODEC_BITS
+
+
+def records_to_read(records: Buffer, rules: AppendRules) -> int:
+    """How many ``valid_batch`` would look at, as far as headers tell."""
+    if len(records) <= ATTRIBUTES_POSITION:
+        return 0
+    if records[MAGIC_POSITION] != MAGIC:
+        return _messages_in(records)
+    try:
+        batch = RecordBatch(records)
+    except CorruptMessage:
+        return 0
+    if not batch.count or batch.size_bytes > rules.max_message_bytes:
+        return 0
+    is_other = rules.codec is not None and _has_other_codec(batch, rules.codec)
+    return batch.count if is_other or _must_walk(batch, rules) else 0
+
+
+def _messages_in(records: Buffer) -> int:
+    """Of magic 0 or 1; how many a wrapper holds, it does not tell."""
+    most = len(records) // _MESSAGE_BYTES_MIN
+    if most > _MESSAGES_COUNTED_MAX:
+        return most
+    count = 0
+    try:
+        for message in batches_of_any_magic(records):
+            if isinstance(message, RecordBatch) or message.attributes & _CODEC_BITS:
+                return UNTOLD_COUNT
+            count += 1
+    except CorruptMessage:
+        return count  # nothing beyond will be read
+    return count
 
 
 def valid_batch(

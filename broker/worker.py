@@ -43,9 +43,8 @@ class Worker:
             assert self._process is not None
             self._interrupted.value = False
             loop = asyncio.get_running_loop()
-            running = loop.run_in_executor(self._process, call, *arguments)
             try:
-                return await running
+                return await loop.run_in_executor(self._process, call, *arguments)
             except BrokenExecutor:
                 self.close()
                 raise

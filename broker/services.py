@@ -15,6 +15,7 @@ from odradek.broker.fetching.fetch_sessions import FetchSessions
 from odradek.broker.metadata.agreed_features import AgreedFeatures
 from odradek.broker.metadata.metadata_cache import MetadataCache
 from odradek.broker.metadata.topic_creator import TopicCreator
+from odradek.broker.record_reader import RecordReader
 from odradek.broker.replicas.controller_fence import ControllerFence
 from odradek.broker.replicas.log_dir_move import LogDirMoves
 from odradek.broker.replicas.replica_manager import ReplicaManager
@@ -35,6 +36,7 @@ class Services:
     moves: LogDirMoves
     logs: LogManager
     disk: Disk
+    reader: RecordReader
     cluster: MetadataCache
     features: AgreedFeatures
     controller: Controller

@@ -34,7 +34,7 @@ class ManyRecords(Exception):
     """To look into this batch as well would take too long here."""
 
     def __init__(self, batch: AnyBatch, sought: Sought) -> None:
-        super().__init__(f"{sought} in {batch}")
+        super().__init__(sought)
         self.batch = batch
         self.sought = sought
 

@@ -21,6 +21,7 @@ from odradek.broker.record_reader import RECORDS_PER_TURN
 from odradek.protocol.records.batch import HEADER_BYTES, RecordBatch
 from odradek.protocol.records.compression import Codec
 from odradek.protocol.records.record_set import AnyBatch
+from odradek.storage.admission.batch_validation import UNTOLD_COUNT, packing_cost
 from odradek.storage.log_lookup import FoundOffset, Sought, found_in
 
 
@@ -50,7 +51,7 @@ class Looks:
         key = _key(batch, sought)
         if key in self._known:
             return self._known[key]
-        self._left -= _records_in(batch)
+        self._left -= _cost_of(batch)
         if self._left < 0:
             raise ManyRecords(batch, sought)
         return found_in(batch, sought)
@@ -67,8 +68,10 @@ def _key(batch: AnyBatch, sought: Sought) -> tuple[bytes, Sought]:
     return bytes(batch.view[:HEADER_BYTES]), sought
 
 
-def _records_in(batch: AnyBatch) -> int:
-    """How many a wrapper of an old format holds, it does not tell."""
-    if isinstance(batch, RecordBatch):
+def _cost_of(batch: AnyBatch) -> int:
+    """In records; how many a wrapper of an old format holds, it does not tell."""
+    if batch.codec is Codec.NONE:
         return batch.count
-    return 1 if batch.codec is Codec.NONE else RECORDS_PER_TURN + 1
+    if isinstance(batch, RecordBatch):
+        return batch.count + packing_cost(batch.attributes, batch.size_bytes)
+    return UNTOLD_COUNT

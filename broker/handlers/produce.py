@@ -217,7 +217,8 @@ class Appending:
                     _check_short(records, is_named=is_named)
                     continue
                 size, magic, attributes, here = _FIRST_BATCH.unpack_from(records, _SIZE_POSITION)
-                claimed += here
+                # No less than the cost of reading will be.
+                claimed += here + (size >> 4 if attributes else size >> 6)
                 if size < _SMALLEST_BYTES or not 0 <= magic <= MAGIC:
                     raise CorruptMessage(f"a batch of {size} bytes and magic {magic}")
                 if magic != MAGIC or LOG_OVERHEAD_BYTES + size != len(records):

@@ -15,7 +15,7 @@ from odradek.broker.record_reader import RECORDS_PER_TURN
 from odradek.broker.replicas.partition import Partition
 from odradek.protocol.api.produce import ProduceRequest
 from odradek.protocol.errors import KafkaError
-from odradek.storage.admission.batch_validation import records_to_read
+from odradek.storage.admission.batch_validation import reading_cost
 from odradek.storage.admission.checked_batch import CheckedBatch
 from odradek.storage.admission.rules import AppendRules
 
@@ -39,8 +39,8 @@ class Unread:
         self._entry: Any = entry  # its records are replaced by what is found
         self._partition = partition
         self._received = received
-        #: How many records have to be read.
-        self.count = records_to_read(received, partition.log.rules)
+        #: In records that have to be read.
+        self.cost = reading_cost(received, partition.log.rules)
 
     @property
     def is_checked(self) -> bool:
@@ -58,8 +58,8 @@ class Unread:
 
 def too_many(unread: Iterable[Unread]) -> list[Unread]:
     """Those that have records to be read, if all of these do not fit into a turn."""
-    some = [each for each in unread if each.count]
-    return some if sum(each.count for each in some) > RECORDS_PER_TURN else []
+    some = [each for each in unread if each.cost]
+    return some if sum(each.cost for each in some) > RECORDS_PER_TURN else []
 
 
 async def check_all(unread: Sequence[Unread], reader: Reader, now_ms: Callable[[], int]) -> None:

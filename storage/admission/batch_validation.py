@@ -83,12 +83,15 @@ def _codec_bits_at(records: Buffer) -> int:
     return records[ATTRIBUTES_POSITION + 1] & _CODEC_BITS
 
 
-def records_to_read(records: Buffer, rules: AppendRules) -> int:
-    """How many ``valid_batch`` would look at, as far as headers tell."""
+def reading_cost(records: Buffer, rules: AppendRules) -> int:
+    """How many records ``valid_batch`` would look at, as far as headers tell.
+
+    Bytes that it would pack or unpack count as records, as many as take as long.
+    """
     if len(records) <= ATTRIBUTES_POSITION:
         return 0
     if records[MAGIC_POSITION] != MAGIC:
-        return _messages_in(records)
+        return _messages_in(records) + packing_cost(0, len(records))
     try:
         batch = RecordBatch(records)
     except CorruptMessage:
@@ -96,7 +99,14 @@ def records_to_read(records: Buffer, rules: AppendRules) -> int:
     if not batch.count or batch.size_bytes > rules.max_message_bytes:
         return 0
     is_other = rules.codec is not None and _has_other_codec(batch, rules.codec)
-    return batch.count if is_other or _must_walk(batch, rules) else 0
+    if is_other or (batch.attributes & _CODEC_BITS and _must_walk(batch, rules)):
+        return batch.count + packing_cost(batch.attributes, batch.size_bytes)
+    return batch.count if _must_walk(batch, rules) else 0
+
+
+def packing_cost(attributes: int, size_bytes: int) -> int:
+    """What is packed may hold many times as much."""
+    return size_bytes >> (4 if attributes & _CODEC_BITS else 6)
 
 
 def _messages_in(records: Buffer) -> int:

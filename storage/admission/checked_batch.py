@@ -1,8 +1,8 @@
 """A record set that was checked before it is appended: what is to be written of it, or why nothing.
 
 How long it takes to read or rewrite records goes by their number, and a small batch may hold a
-million.  So whoever appends may ask ``records_to_read`` how many there are, let a worker process
-check the set, and append what came of that, which reads no record:
+million.  So whoever appends may ask for the ``reading_cost``, let a worker process check the set,
+and append what came of that, which reads no record:
 
     verdict = verdict_on(bytes(records), rules, now_ms=now_ms)               in the worker process
     log.append_as_leader(CheckedBatch(records, rules, verdict), ...)         here

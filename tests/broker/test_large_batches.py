@@ -106,6 +106,7 @@ def test_a_batch_is_appended_once_although_whoever_reads_it_is_killed(tmp_path):
             assert client.produce(large()).base_offset == COUNT
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="children are found in /proc")
 def test_a_broker_that_is_stopped_meanwhile_stops_well(tmp_path):
     with BrokerProcess(tmp_path / "logs").start() as broker:
         create_topic(broker.address, "stopped", cleanup_policy="compact")
@@ -113,6 +114,20 @@ def test_a_broker_that_is_stopped_meanwhile_stops_well(tmp_path):
             client.wire.send(ApiKey.PRODUCE, 9, **client.produce_values(large()))
             reading_process(broker)
             broker.stop()
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="children are found in /proc")
+def test_a_broker_that_is_killed_leaves_no_process_behind(tmp_path):
+    with BrokerProcess(tmp_path / "logs").start() as broker:
+        create_topic(broker.address, "left", cleanup_policy="compact")
+        with PartitionClient(broker.address, "left") as client:
+            client.wire.send(ApiKey.PRODUCE, 9, **client.produce_values(large()))
+            reader = reading_process(broker)
+            broker.kill()
+    deadline = time.monotonic() + TIMEOUT_S
+    while Path(f"/proc/{reader}").exists():
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
 
 
 def reading_process(broker):

@@ -2,6 +2,7 @@
 
 import asyncio
 import inspect
+import random
 
 import pytest
 
@@ -13,9 +14,10 @@ from odradek.protocol.error_codes import ErrorCode
 from odradek.protocol.errors import RequestTimedOut
 from odradek.protocol.records.batch import RecordBatch
 from odradek.protocol.records.compression import Codec
+from odradek.protocol.records.record import Record
 from odradek.storage.paths import Content
 from odradek.storage.settings import TopicSettings
-from tests.support.batches import batch_around
+from tests.support.batches import batch_around, batch_of
 from tests.support.calls import called, in_the_end
 from tests.support.hosted_partitions import BROKER, Hosting
 from tests.support.large_batches import MANY, large_batch
@@ -209,6 +211,22 @@ async def test_batches_that_have_many_records_only_together_are_read_elsewhere(t
         (ErrorCode.INVALID_RECORD.code, -1),
         (0, 0),
     ]
+
+
+@pytest.mark.parametrize(
+    ("settings", "codec", "is_read_elsewhere"),
+    [(LZ4, Codec.NONE, True), (COMPACTED, Codec.GZIP, True), (COMPACTED, Codec.NONE, False)],
+)
+async def test_bytes_to_be_packed_or_unpacked_count_as_records(
+    settings, codec, is_read_elsewhere, tmp_path, reader
+):
+    hosting = Hosting(tmp_path, **settings)
+    hosting.lead()
+    value = random.Random(1).randbytes(100_000)  # which no codec makes smaller
+    batch = batch_of(Record(0, NOW_MS, b"k", value), codec=codec)
+    answered = produced(hosting, request(batch), reader)
+    assert inspect.isawaitable(answered) == is_read_elsewhere
+    assert error_of(await in_the_end(answered)) == "NONE"
 
 
 async def test_a_count_below_none_does_not_hide_those_of_others(tmp_path, reader):

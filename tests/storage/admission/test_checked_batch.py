@@ -10,7 +10,7 @@ from odradek.protocol.records.batch import RecordBatch
 from odradek.protocol.records.compression import Codec
 from odradek.protocol.records.legacy import LegacyBatch
 from odradek.protocol.records.record import Record
-from odradek.storage.admission.batch_validation import UNTOLD_COUNT, records_to_read
+from odradek.storage.admission.batch_validation import UNTOLD_COUNT, reading_cost
 from odradek.storage.admission.checked_batch import CheckedBatch, verdict_on
 from odradek.storage.admission.offset_assignment import admit
 from odradek.storage.admission.rules import append_rules
@@ -83,7 +83,7 @@ def test_no_records_are_read_unless_that_was_told_before(rules, records, now_ms,
     for kind in (RecordBatch, LegacyBatch):
         monkeypatch.setattr(kind, "records", noting(kind.records, read))
     outcome(memoryview(bytearray(records)), rules, now_ms)
-    assert records_to_read(records, rules) or not read
+    assert reading_cost(records, rules) or not read
 
 
 def noting(records, read):
@@ -128,6 +128,8 @@ def test_a_log_appends_what_was_checked_and_refuses_what_was_refused(tmp_path):
     assert log.end_offset == 2
 
 
+OLD = message(1, b"a")
+PACKED = batch_of(b"a", b"b", codec=Codec.GZIP)
 LARGE_MESSAGE = records_batch(bytes(100), b"b")
 
 
@@ -136,19 +138,22 @@ LARGE_MESSAGE = records_batch(bytes(100), b"b")
     [
         (PLAIN, THREE, 0),
         (COMPACTED, THREE, 3),
-        (LZ4, THREE, 3),
+        (LZ4, THREE, 3 + len(THREE) // 64),
         (LZ4, batch_of(b"a", b"b", codec=Codec.LZ4), 0),
+        (COMPACTED, PACKED, 2 + len(PACKED) // 16),
         (rules_of(message_timestamp_before_max_ms=1000), THREE, 3),
         (rules_of(cleanup_policy=("compact",), max_message_bytes=99), LARGE_MESSAGE, 0),
-        (PLAIN, message(1, b"a") + message(1, b"b"), 2),
-        (PLAIN, message(1, b"a") * 3000, 3000 * len(message(1, b"a")) // 26),
-        (PLAIN, message(1, b"a") + b"?" * 40, 1),
-        (PLAIN, wrapper(1, message(1, b"a")), UNTOLD_COUNT),
-        (PLAIN, message(1, b"a") + wrapper(1, message(1, b"a")), UNTOLD_COUNT),
-        (PLAIN, message(1, b"a") + THREE, UNTOLD_COUNT),
+        (PLAIN, OLD * 2, 2 + len(OLD * 2) // 64),
+        (PLAIN, OLD * 3000, len(OLD * 3000) // 26 + len(OLD * 3000) // 64),
+        (PLAIN, OLD + b"?" * 40, 1 + (len(OLD) + 40) // 64),
         (PLAIN, batch_around(b"", count=0, last_delta=0)[:50], 0),
         (PLAIN, b"", 0),
     ],
 )
 def test_headers_tell_how_many_records_will_be_read(rules, records, count):
-    assert records_to_read(records, rules) == count
+    assert reading_cost(records, rules) == count
+
+
+@pytest.mark.parametrize("records", [wrapper(1, OLD), OLD + wrapper(1, OLD), OLD + THREE])
+def test_a_wrapper_does_not_tell_how_many_messages_it_holds(records):
+    assert reading_cost(records, PLAIN) >= UNTOLD_COUNT

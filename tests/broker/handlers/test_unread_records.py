@@ -266,36 +266,38 @@ async def test_the_time_of_append_is_the_one_after_reading(tmp_path, reader):
     assert RecordBatch(stored(partition)).max_timestamp == NOW_MS + LATER_MS
 
 
-@pytest.mark.parametrize(
-    ("before", "after", "records", "error", "codec"),
-    [
-        (COMPACTED, {}, keyless(3), "NONE", Codec.GZIP),
-        (LZ4, COMPACTED, keyless(3), "INVALID_RECORD", None),
-        (LZ4, {}, ZSTD, "NONE", Codec.ZSTD),
-        (LZ4, {"compression_type": "gzip"}, ZSTD, "NONE", Codec.GZIP),
-        (LZ4, LZ4 | {"max_message_bytes": 10}, ZSTD, "MESSAGE_TOO_LARGE", None),
-        (LZ4, LZ4 | {"min_insync_replicas": 1}, ZSTD, "NONE", Codec.LZ4),
-    ],
-)
-@pytest.mark.parametrize("changes", [1, 9])
+#: Settings before and after, records, and what becomes of them: an error, or the codec.
+CHANGES = [
+    (COMPACTED, {}, keyless(3), Codec.GZIP),
+    (LZ4, COMPACTED, keyless(3), "INVALID_RECORD"),
+    (LZ4, {}, ZSTD, Codec.ZSTD),
+    (LZ4, {"compression_type": "gzip"}, ZSTD, Codec.GZIP),
+    (LZ4, LZ4 | {"max_message_bytes": 10}, ZSTD, "MESSAGE_TOO_LARGE"),
+    (LZ4, LZ4 | {"min_insync_replicas": 1}, ZSTD, Codec.LZ4),
+]
+
+
+@pytest.mark.parametrize("is_done_once", [True, False])
+@pytest.mark.parametrize("change", CHANGES)
 async def test_settings_that_changed_meanwhile_are_those_that_count(
-    before, after, records, error, codec, changes, tmp_path, reader
+    change, is_done_once, tmp_path, reader
 ):
+    before, after, records, expected = change
     hosting = Hosting(tmp_path, **before)
     partition = hosting.lead()
-    initial = partition.log.settings
+    initial, other = partition.log.settings, TopicSettings(**after)
 
-    def change(count):
-        is_now_so = count % 2 or count >= changes
-        is_over = count >= unread_records.CHECKS_MAX
-        settings = TopicSettings(**after) if is_now_so or is_over else initial
-        partition.log.configure(settings)
+    def configure(count):
+        """Each time anew, to and fro, unless it is done once."""
+        partition.log.configure(other if is_done_once or count % 2 else initial)
 
-    changing = Changing(reader, change)
+    changing = Changing(reader, configure)
     response = await in_the_end(produced(hosting, request(records), changing))
-    assert error_of(response) == error
-    if codec is not None:
-        assert RecordBatch(stored(partition)).codec is codec
+    if isinstance(expected, Codec):
+        assert error_of(response) == "NONE"
+        assert RecordBatch(stored(partition)).codec is expected
+    else:
+        assert error_of(response) == expected
     assert changing.count <= unread_records.CHECKS_MAX
 
 

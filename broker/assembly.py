@@ -33,6 +33,7 @@ from odradek.broker.metadata.topic_creator import TopicCreator
 from odradek.broker.network.client import BrokerClient
 from odradek.broker.network.endpoint import Endpoint
 from odradek.broker.network.own_connections import OwnConnections
+from odradek.broker.record_reader import RecordReader
 from odradek.broker.replicas.controller_fence import ControllerFence
 from odradek.broker.replicas.log_dir_move import LogDirMoves
 from odradek.broker.replicas.replica_manager import ReplicaManager
@@ -70,6 +71,7 @@ class Ground:
     logs: LogManager
     disk: Disk
     worker: Worker
+    reader: RecordReader
     background: Background
     #: What others are told of where this broker listens.
     advertised: Sequence[Endpoint]
@@ -155,6 +157,7 @@ class Assembly:
             moves=self.moves,
             logs=ground.logs,
             disk=ground.disk,
+            reader=ground.reader,
             cluster=self.cluster,
             features=AgreedFeatures(store, start_task=ground.background.start),
             controller=self.controller,

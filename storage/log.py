@@ -32,6 +32,7 @@ from odradek.protocol.records.record import NO_TIMESTAMP
 from odradek.protocol.records.record_set import AnyBatch, magic_of
 from odradek.protocol.types import TopicPartition
 from odradek.storage import files
+from odradek.storage.admission.checked_batch import CheckedBatch
 from odradek.storage.admission.errors import UnexpectedAppendOffset
 from odradek.storage.admission.offset_assignment import Admitted, admit, admit_as_follower
 from odradek.storage.admission.rules import append_rules
@@ -124,7 +125,7 @@ class Log:
 
     def append_as_leader(
         self,
-        records: memoryview | bytearray,
+        records: memoryview | bytearray | CheckedBatch,
         *,
         leader_epoch: int,
         now_ms: int,

@@ -33,6 +33,7 @@ from odradek.protocol.errors import (
 )
 from odradek.protocol.file_region import FileRegion
 from odradek.protocol.types import TopicPartition, Uuid
+from odradek.storage.admission.checked_batch import CheckedBatch
 from odradek.storage.log import Log, Written
 from odradek.storage.log_segment import LogSegment
 from odradek.storage.manager.hosted_log import HostedLog
@@ -138,7 +139,7 @@ class Partition:
 
     def append(
         self,
-        records: memoryview | bytearray,
+        records: memoryview | bytearray | CheckedBatch,
         *,
         acks: int,
         now_ms: int,

@@ -12,6 +12,7 @@ from broker_figures import MB, Load, Measured, Tools, costed, topic
 from broker_raw import (
     RawLoad,
     RawOutcome,
+    Refused,
     batch_of,
     drive,
     fetch_frame,
@@ -21,7 +22,7 @@ from broker_raw import (
 )
 from broker_sides import Side
 
-FILL_TIMEOUT_S = 300.0
+FILL_TIMEOUT_S = 600.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +101,7 @@ def drive_all(
     address: str, frames: tuple[bytes, ...], verdict_position: int, requests: int
 ) -> None:
     """So many, in this process, as fast as one connection can."""
-    drive(
+    outcome = drive(
         RawLoad(
             address=address,
             frames=frames,
@@ -110,6 +111,8 @@ def drive_all(
             requests=requests,
         )
     )
+    if outcome.requests < requests:
+        raise Refused(f"{outcome.requests} of {requests} requests in {FILL_TIMEOUT_S} s")
 
 
 def _fetched(

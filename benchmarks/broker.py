@@ -24,21 +24,19 @@ from __future__ import annotations
 
 import argparse
 import os
-import shutil
 import sys
-import tempfile
 from collections.abc import Sequence
 from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
 sys.path.insert(0, str(Path(__file__).parent))
 
 import broker_sides
-from broker_clients import LeftOut, LoadFailed
-from broker_figures import Figures, Tools
-from broker_measures import MEASURES, RISING, Measure
-from broker_raw import Refused
+from broker_figures import Tools
+from broker_measures import MEASURES
+from broker_runs import in_directory, measure_each
 from broker_sides import Side
 
 from tests.support.kafka_jars import KAFKA_3_9, KafkaUnavailable, kafka_jars
@@ -53,18 +51,14 @@ def main() -> int:
     if arguments.list:
         print("\n".join(MEASURES))
         return 0
-    directory = Path(tempfile.mkdtemp(prefix="odradek-broker-", dir=arguments.directory))
+    return in_directory(partial(_run, arguments), parent=arguments.directory)
+
+
+def _run(arguments: argparse.Namespace, directory: Path) -> int:
     if arguments.kafka_home:
         _use_unpacked(arguments, directory)
-    try:
-        with ExitStack() as endings:
-            sides = _sides(arguments, directory, endings)
-            return _measure_all(sides, arguments)
-    except KafkaUnavailable as why:
-        print(f"Apache Kafka cannot run here: {why}", file=sys.stderr)
-        return 1
-    finally:
-        shutil.rmtree(directory, ignore_errors=True)
+    with ExitStack() as endings:
+        return _measure_all(_sides(arguments, directory, endings), arguments)
 
 
 def _arguments() -> argparse.Namespace:
@@ -94,13 +88,7 @@ def _use_unpacked(arguments: argparse.Namespace, directory: Path) -> None:
 def _sides(arguments: argparse.Namespace, directory: Path, endings: ExitStack) -> list[Side]:
     if arguments.bootstrap:
         return [broker_sides.at(arguments.bootstrap, arguments.pid)]
-    sides = [endings.enter_context(broker_sides.ours(directory / "odradek"))]
-    if arguments.kafka:
-        version = arguments.kafka
-        sides.append(
-            endings.enter_context(broker_sides.kafka(directory / "kafka", version=version))
-        )
-    return sides
+    return endings.enter_context(broker_sides.in_turns(directory, arguments.kafka))
 
 
 def _measure_all(sides: Sequence[Side], arguments: argparse.Namespace) -> int:
@@ -110,17 +98,8 @@ def _measure_all(sides: Sequence[Side], arguments: argparse.Namespace) -> int:
     print(f"{os.cpu_count()} processors; the best of {rounds} rounds of {tools.seconds:.0f} s")
     for _ in range(rounds):
         _warm_up(sides, tools)
-    status = 0
-    for name in arguments.only or MEASURES:
-        print(f"\n{name}  (load average {os.getloadavg()[0]:.1f})", flush=True)
-        measure = MEASURES[name]
-        try:
-            best = _best(measure, sides, tools, rounds if measure.is_repeated else 1)
-            _print(measure, best)
-        except (LoadFailed, Refused) as failure:
-            print(f"  FAILED: {failure}")
-            status = 1
-    return status
+    measures = {name: MEASURES[name] for name in arguments.only or MEASURES}
+    return measure_each(measures, sides, tools, rounds)
 
 
 def _warm_up(sides: Sequence[Side], tools: Tools) -> None:
@@ -143,38 +122,6 @@ def _tools(arguments: argparse.Namespace) -> Tools:
         jars,
         arguments.rdkafka_performance,
     )
-
-
-def _best(measure: Measure, sides: Sequence[Side], tools: Tools, rounds: int) -> dict[str, Figures]:
-    """Of each side, the best of every figure; the sides take turns."""
-    best: dict[str, Figures] = {}
-    for _ in range(rounds):
-        for side in sides:
-            try:
-                measured = measure.load(side, tools)
-            except LeftOut as why:
-                print(f"  {side.name}: left out, {why}")
-            else:
-                row = best.setdefault(f"{side.name} ({measured.driver})", {})
-                for figure, reached in measured.figures.items():
-                    better = max if figure in RISING else min
-                    row[figure] = better(row.get(figure, reached), reached)
-    return best
-
-
-def _print(measure: Measure, best: dict[str, Figures]) -> None:
-    for name, figures in best.items():
-        told = "  ".join(f"{figure} {_rounded(reached)}" for figure, reached in figures.items())
-        print(f"  {name}: {told}")
-    rows = list(best.values())
-    for goal in measure.goals if rows else ():
-        line = goal.judged(rows[0], rows[1] if len(rows) > 1 else None)
-        if line is not None:
-            print(f"  {line}")
-
-
-def _rounded(reached: float) -> str:
-    return f"{reached:,.0f}" if reached >= 100 else f"{reached:.3g}"
 
 
 if __name__ == "__main__":

@@ -20,16 +20,14 @@ from broker_figures import (
     topic,
 )
 from broker_raw import (
-    RawLoad,
     ask,
     batch_of,
     connect,
-    drive,
     metadata_frame,
     produce_frame,
     produce_verdict,
 )
-from broker_raw_loads import FILL_TIMEOUT_S, Shape, produced, raw_produced
+from broker_raw_loads import Shape, drive_all, produced, raw_produced
 from broker_sides import Side
 from confluent_kafka.admin import (
     AdminClient,
@@ -67,7 +65,7 @@ def memory(side: Side, _: Tools) -> Measured:
 def beside_idle_partitions(shape: Shape) -> Load:
     def load(side: Side, tools: Tools) -> Measured:
         with topic(side, shape.partitions) as name:
-            return _compared(lambda: _produce(side, name, shape, tools), lambda: topic(side, IDLE))
+            return compared(lambda: _produce(side, name, shape, tools), lambda: topic(side, IDLE))
 
     return load
 
@@ -75,7 +73,7 @@ def beside_idle_partitions(shape: Shape) -> Load:
 def beside_idle_connections(shape: Shape) -> Load:
     def load(side: Side, tools: Tools) -> Measured:
         with topic(side, shape.partitions) as name:
-            return _compared(lambda: _produce(side, name, shape, tools), lambda: _connected(side))
+            return compared(lambda: _produce(side, name, shape, tools), lambda: _connected(side))
 
     return load
 
@@ -95,7 +93,7 @@ def _connected(side: Side) -> Iterator[None]:
         yield
 
 
-def _compared(
+def compared(
     load: Callable[[], Measured], crowd: Callable[[], AbstractContextManager[object]]
 ) -> Measured:
     """Alone, twice in the crowd, and alone again; of each pair the better one counts."""
@@ -169,16 +167,8 @@ def _write_redundantly(side: Side, name: str, size_bytes: int) -> None:
         batch = batch_of(KEYED_RECORD_BYTES, batch_bytes=MB // 2, first_key=first_key)
         batches.append(batch)
         first_key += batch.count
-    drive(
-        RawLoad(
-            address=side.bootstrap,
-            frames=tuple(produce_frame(name, 0, each) for each in batches),
-            verdict_position=produce_verdict(name),
-            in_flight=5,
-            seconds=FILL_TIMEOUT_S,
-            requests=size_bytes // len(batches[0].records),
-        )
-    )
+    frames = tuple(produce_frame(name, 0, each) for each in batches)
+    drive_all(side.bootstrap, frames, produce_verdict(name), size_bytes // len(batches[0].records))
 
 
 def _set(side: Side, name: str, settings: Mapping[str, str]) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 from broker_client_loads import (
     KB,
@@ -24,43 +23,8 @@ from broker_conditions import (
     started,
     while_compacting,
 )
-from broker_figures import Figures, Load
 from broker_raw_loads import Shape, idle_long_polls, raw_consume, raw_produce
-
-#: Of these, more is better.
-RISING = frozenset({"msg/s", "MB/s", "req/s", "alone", "share"})
-
-
-@dataclass(frozen=True, slots=True)
-class Goal:
-    """A bound on a figure, or on its ratio to Kafka's."""
-
-    figure: str
-    bound: float
-    of_kafka: bool = True
-
-    def judged(self, ours: Figures, kafka: Figures | None) -> str | None:
-        """A line, if it can be told."""
-        if self.figure not in ours:
-            return None
-        reached = ours[self.figure]
-        if self.of_kafka:
-            if not kafka or not kafka.get(self.figure):
-                return None
-            reached /= kafka[self.figure]
-        is_rising = self.figure in RISING
-        is_met = reached >= self.bound if is_rising else reached <= self.bound
-        sign, unit = ">=" if is_rising else "<=", " of Kafka's" if self.of_kafka else ""
-        verdict = "met" if is_met else "MISSED"
-        return f"{self.figure} {reached:.2f}{unit}, goal {sign} {self.bound}: {verdict}"
-
-
-@dataclass(frozen=True, slots=True)
-class Measure:
-    load: Load
-    goals: tuple[Goal, ...] = ()
-    #: What is the same however often it is looked at.
-    is_repeated: bool = True
+from broker_runs import Goal, Measure
 
 
 def _produce_requests(connections: int, in_flight: int, ratio: float) -> Measure:

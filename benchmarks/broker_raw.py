@@ -23,7 +23,7 @@ from odradek.protocol.api.metadata import MetadataRequest
 from odradek.protocol.api.produce import ProduceRequest
 from odradek.protocol.api_keys import ApiKey
 from odradek.protocol.codec import decode
-from odradek.protocol.header import SIZE, request_frame
+from odradek.protocol.header import SIZE, request_frame, response_header_version
 from odradek.protocol.records.batch import HEADER_BYTES
 from odradek.protocol.records.builder import BatchBuilder
 from odradek.protocol.registry import api
@@ -150,11 +150,19 @@ def connect(address: str) -> socket.socket:
 
 
 def ask(address: str, key: ApiKey, version: int, request: Message) -> Any:
-    """One answer to a request in a version that is not flexible."""
-    with connect(address) as connection, connection.makefile("rb") as answer:
+    """One answer."""
+    with connect(address) as connection:
         connection.sendall(b"".join(request_frame(key, version, 1, CLIENT_ID, request)))
+        return next_answer(connection, key, version)
+
+
+def next_answer(connection: socket.socket, key: ApiKey, version: int) -> Any:
+    """There may be no other on its way behind it."""
+    with connection.makefile("rb") as answer:
         (size,) = SIZE.unpack(answer.read(SIZE.size))
-        return decode(api(key).response, version, answer.read(size), CORRELATION_ID_BYTES)
+        # Of tags, a flexible header has none: one byte says so.
+        header_bytes = CORRELATION_ID_BYTES + response_header_version(key, version)
+        return decode(api(key).response, version, answer.read(size), header_bytes)
 
 
 def drive(load: RawLoad) -> RawOutcome:

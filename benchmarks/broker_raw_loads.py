@@ -12,6 +12,7 @@ from broker_figures import MB, Load, Measured, Tools, costed, topic
 from broker_raw import (
     RawLoad,
     RawOutcome,
+    Refused,
     batch_of,
     drive,
     fetch_frame,
@@ -21,7 +22,7 @@ from broker_raw import (
 )
 from broker_sides import Side
 
-FILL_TIMEOUT_S = 120.0
+FILL_TIMEOUT_S = 600.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,13 +72,13 @@ def produced(side: Side, name: str, shape: Shape, seconds: float) -> Served:
     count = batch_of(shape.record_bytes, batch_bytes=shape.batch_bytes).count
     outcome = raw_produced(side, name, shape, seconds)
     records = outcome.requests * count
-    return _served(shape, outcome, records)
+    return served(shape, outcome, records)
 
 
 def raw_produced(side: Side, name: str, shape: Shape, seconds: float) -> RawOutcome:
     batch = batch_of(shape.record_bytes, batch_bytes=shape.batch_bytes)
     frames = tuple(produce_frame(name, each, batch) for each in range(shape.partitions))
-    return _driven(side, frames, produce_verdict(name), shape, seconds)
+    return driven(side, frames, produce_verdict(name), shape, seconds)
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,17 +93,26 @@ def fill(side: Side, name: str, shape: Shape, megabytes: int) -> Filled:
     batch = batch_of(shape.record_bytes, batch_bytes=shape.batch_bytes)
     batches = max(1, megabytes * MB // len(batch.records) // shape.partitions)
     frames = tuple(produce_frame(name, each, batch) for each in range(shape.partitions))
-    drive(
+    drive_all(side.bootstrap, frames, produce_verdict(name), batches * shape.partitions)
+    return Filled(batch.count, len(batch.records), batches)
+
+
+def drive_all(
+    address: str, frames: tuple[bytes, ...], verdict_position: int, requests: int
+) -> None:
+    """So many, in this process, as fast as one connection can."""
+    outcome = drive(
         RawLoad(
-            address=side.bootstrap,
+            address=address,
             frames=frames,
-            verdict_position=produce_verdict(name),
+            verdict_position=verdict_position,
             in_flight=5,
             seconds=FILL_TIMEOUT_S,
-            requests=batches * shape.partitions,
+            requests=requests,
         )
     )
-    return Filled(batch.count, len(batch.records), batches)
+    if outcome.requests < requests:
+        raise Refused(f"{outcome.requests} of {requests} requests in {FILL_TIMEOUT_S} s")
 
 
 def _fetched(
@@ -114,17 +124,17 @@ def _fetched(
         for batch in range(0, filled.batches, batches_at_once)
         for partition in range(shape.partitions)
     )
-    outcome = _driven(side, frames, fetch_verdict(name), shape, seconds)
+    outcome = driven(side, frames, fetch_verdict(name), shape, seconds)
     records = outcome.received_bytes // filled.batch_bytes * filled.records_in_batch
-    return _served(shape, outcome, records)
+    return served(shape, outcome, records)
 
 
 def _polled(side: Side, name: str, shape: Shape, frame: bytes, seconds: float) -> Served:
-    outcome = _driven(side, (frame,), fetch_verdict(name), shape, seconds)
-    return _served(shape, outcome, records=0)
+    outcome = driven(side, (frame,), fetch_verdict(name), shape, seconds)
+    return served(shape, outcome, records=0)
 
 
-def _driven(
+def driven(
     side: Side, frames: tuple[bytes, ...], verdict_position: int, shape: Shape, seconds: float
 ) -> RawOutcome:
     load = RawLoad(
@@ -138,7 +148,7 @@ def _driven(
     return in_processes(drive, [load])[0]
 
 
-def _served(shape: Shape, outcome: RawOutcome, records: int) -> Served:
+def served(shape: Shape, outcome: RawOutcome, records: int) -> Served:
     return Served(
         f"raw sockets, {shape.connections} x {shape.in_flight}",
         records,

@@ -13,8 +13,8 @@ from __future__ import annotations
 import contextlib
 import os
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -33,6 +33,8 @@ KAFKA_PROPERTIES = {
 }
 #: On both: a compaction is to begin soon, and what was deleted is to make room.
 PROPERTIES = {"log.cleaner.backoff.ms": "500", "log.segment.delete.delay.ms": "1000"}
+#: What we are called.
+OURS = "odradek"
 START_TIMEOUT_S = 60.0
 POLL_INTERVAL_S = 0.002
 TICKS_PER_S = os.sysconf("SC_CLK_TCK")
@@ -67,10 +69,23 @@ class Side:
 
 
 @contextmanager
-def ours(directory: Path) -> Iterator[Side]:
+def in_turns(
+    directory: Path, kafka_version: str | None, properties: Mapping[str, str] = PROPERTIES
+) -> Iterator[list[Side]]:
+    """Ours, and Kafka of this version, if any."""
+    with ExitStack() as endings:
+        sides = [endings.enter_context(ours(directory / "odradek", properties))]
+        if kafka_version:
+            other = kafka(directory / "kafka", version=kafka_version, properties=properties)
+            sides.append(endings.enter_context(other))
+        yield sides
+
+
+@contextmanager
+def ours(directory: Path, properties: Mapping[str, str] = PROPERTIES) -> Iterator[Side]:
     """How long it took to start is measured on a second start, when its modules are compiled."""
     directory.mkdir(parents=True)
-    settings = [f"{name}={setting}" for name, setting in PROPERTIES.items()]
+    settings = [f"{name}={setting}" for name, setting in properties.items()]
     broker = BrokerProcess(directory / "logs", *settings)
     with _environment(compiled=directory / "compiled"):
         broker.start().stop()
@@ -78,14 +93,16 @@ def ours(directory: Path) -> Iterator[Side]:
         broker.launch()
     with broker:
         start_s = _first_metadata_s(broker.port, started)
-        yield _side("odradek", broker.address, broker.pid, start_s)
+        yield _side(OURS, broker.address, broker.pid, start_s)
 
 
 @contextmanager
-def kafka(directory: Path, *, version: str) -> Iterator[Side]:
+def kafka(
+    directory: Path, *, version: str, properties: Mapping[str, str] = PROPERTIES
+) -> Iterator[Side]:
     """Raises KafkaUnavailable.  How long it took to start is measured on a second start."""
     directory.mkdir(parents=True)
-    broker = kraft_broker(directory, version=version, properties={**KAFKA_PROPERTIES, **PROPERTIES})
+    broker = kraft_broker(directory, version=version, properties={**KAFKA_PROPERTIES, **properties})
     with _environment(compiled=directory / "compiled"):
         broker.start().stop()  # formats its directory
         started = time.perf_counter()

@@ -31,7 +31,9 @@ How it is put together and runs:
     held_back.py       who has to wait until it has
     background.py      tasks, and jobs that come round again
     disk.py            threads for what sleeps in the kernel
-    worker.py          the process for what computes
+    worker.py          a process for what computes
+    record_reader.py   the one that reads the records of large batches
+    record_looks.py    lookups by timestamp, with its help
     recovery_workers.py  processes that recover logs
     log_care.py        what is done to logs from time to time
     schedules.py       when

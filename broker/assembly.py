@@ -32,6 +32,8 @@ from odradek.broker.metadata.metadata_cache import MetadataCache
 from odradek.broker.metadata.topic_creator import TopicCreator
 from odradek.broker.network.client import BrokerClient
 from odradek.broker.network.endpoint import Endpoint
+from odradek.broker.network.own_connections import OwnConnections
+from odradek.broker.record_reader import RecordReader
 from odradek.broker.replicas.controller_fence import ControllerFence
 from odradek.broker.replicas.log_dir_move import LogDirMoves
 from odradek.broker.replicas.replica_manager import ReplicaManager
@@ -69,9 +71,11 @@ class Ground:
     logs: LogManager
     disk: Disk
     worker: Worker
+    reader: RecordReader
     background: Background
     #: What others are told of where this broker listens.
     advertised: Sequence[Endpoint]
+    own_connections: OwnConnections
 
 
 class Assembly:
@@ -153,6 +157,7 @@ class Assembly:
             moves=self.moves,
             logs=ground.logs,
             disk=ground.disk,
+            reader=ground.reader,
             cluster=self.cluster,
             features=AgreedFeatures(store, start_task=ground.background.start),
             controller=self.controller,
@@ -211,6 +216,7 @@ class Assembly:
             found.port,
             client_id=str(self._ground.broker_id),
             timeout_s=current.broker.controller_socket_timeout_ms / 1000,
+            own=self._ground.own_connections if broker.id == self._ground.broker_id else None,
         )
         return cast(BrokerLink, client)
 

@@ -10,7 +10,7 @@ Plain classes, since one Call is made for every request.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Generator, Sequence
+from collections.abc import Awaitable, Callable, Generator
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
@@ -34,6 +34,8 @@ class Peer:
     client_host: str
     listener: str
     is_control_plane: bool = False
+    #: Whether it is this broker's own, which counts for no limit.
+    is_own: bool = False
     #: Told by ApiVersions from v3 on.
     client_software_name: str = "unknown"
     client_software_version: str = "unknown"
@@ -75,6 +77,6 @@ class Parked(Generic[Answered]):
         return self.rest().__await__()
 
 
-Parts = Sequence[Part]
+Parts = list[Part]
 Answer = Parts | Awaitable["Answer"] | None
 Answerer = Callable[[memoryview, Peer], Answer]

@@ -9,7 +9,8 @@
     waiting    the handler asleep, until there is something to answer
     encode     the answer made into bytes
 
-Values that are secret, or that might be since nobody knows their names, are not written.
+Values that are secret, or that might be since nobody knows their names, are not written; nor are
+records, which old consumers are sent as bytes.
 
 Owner: the event loop, but for ``stamp``, which any thread may call.
 """
@@ -27,6 +28,7 @@ from odradek.broker.call import Call, Peer
 from odradek.broker.logs import TRACE
 from odradek.broker.settings.updates import TYPED, split_listener
 from odradek.config.kinds import HIDDEN
+from odradek.protocol.api.fetch import FetchResponse
 from odradek.protocol.api_keys import ApiKey
 from odradek.protocol.schema import Message
 from odradek.storage.settings import TopicSettings
@@ -88,7 +90,7 @@ class Stages:
             (self._answered - self._returned - self._turns_s) * 1000,
             (perf_counter() - self._answered) * 1000,
             without_secrets(call),
-            answer,
+            without_records(answer),
         )
 
 
@@ -120,6 +122,20 @@ class _Turns(Generic[Awaited]):
             return step(*arguments)
         finally:
             self._stages.add_turn(perf_counter() - begun)
+
+
+def without_records(answer: Message | None) -> Message | None:
+    """The answer as it may be written."""
+    if not isinstance(answer, FetchResponse):
+        return answer
+    shown = copy(answer)
+    shown.responses = [copy(topic) for topic in answer.responses]
+    for topic in shown.responses:
+        topic.partitions = [copy(line) for line in topic.partitions]
+        for line in topic.partitions:
+            if isinstance(line.records, bytes | bytearray) and line.records:
+                line.records = f"{len(line.records)} bytes".encode()
+    return shown
 
 
 def without_secrets(call: Call[Any]) -> Any:

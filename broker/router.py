@@ -21,7 +21,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
-from odradek.broker.call import Call, Disconnect, Parked, Peer
+from odradek.broker.call import Call, Disconnect, Parked, Parts, Peer
 from odradek.broker.handlers.refusals import words
 from odradek.broker.logs import TRACE
 from odradek.broker.request_log import Stages
@@ -29,15 +29,14 @@ from odradek.broker.request_log import log as requests_log
 from odradek.controller.store.base import SessionExpired
 from odradek.protocol.api.api_versions import ApiVersionsResponse
 from odradek.protocol.api_keys import ApiKey
-from odradek.protocol.codec import Part
 from odradek.protocol.compiler import Decoder, prefix_decoder
 from odradek.protocol.error_codes import ErrorCode
 from odradek.protocol.errors import KafkaError, code_of
 from odradek.protocol.field import Versions
 from odradek.protocol.header import (
-    RequestHeader,
     decode_request_header,
     key_and_version,
+    read_ids,
     request_header_version,
     response_frame,
 )
@@ -47,7 +46,6 @@ from odradek.protocol.schema import Message, absent_value
 log = logging.getLogger(__name__)
 _FAILED = "%s v%d of %s failed"
 
-Parts = list[Part]
 Answer = Message | Awaitable["Answer"] | None
 PartsLater = Awaitable["Parts | PartsLater | None"]
 Handle = Callable[[Call[Any]], Answer]
@@ -86,7 +84,7 @@ class _Served:
     route: Route
     key: ApiKey
     version: int
-    decode_header: Decoder
+    header_version: int
     decode_request: Decoder
 
 
@@ -106,7 +104,7 @@ class Router:
             served = self._serve(key, version)
             if served is None:
                 return self._unsupported(key, version, header.correlation_id)
-        header, position = served.decode_header(frame)
+        correlation_id, client_id, position = read_ids(frame, served.header_version)
         # Kafka does not look beyond, and so does not mind that librdkafka's Metadata is too long.
         request, _ = served.decode_request(frame, position)
         route = served.route
@@ -114,8 +112,8 @@ class Router:
             request,
             served.version,
             served.key,
-            header.correlation_id,
-            header.client_id,
+            correlation_id,
+            client_id,
             peer,
         )
         stages = Stages(peer) if requests_log.isEnabledFor(TRACE) else None
@@ -143,7 +141,7 @@ class Router:
             route,
             key,
             version,
-            prefix_decoder(RequestHeader, request_header_version(key, version)),
+            request_header_version(key, version),
             prefix_decoder(route.request, version),
         )
         self._served[key, version] = served

@@ -84,7 +84,11 @@ def _records(broker: Services) -> list[Route]:
     replicas, cluster, now_ms = broker.replicas, broker.cluster, broker.now_ms
     limits = broker.settings.current.broker
     return [
-        Route(ApiKey.PRODUCE, partial(produce.handle, replicas, cluster, now_ms), produce.refused),
+        Route(
+            ApiKey.PRODUCE,
+            partial(produce.handle, replicas, cluster, broker.reader, now_ms),
+            produce.refused,
+        ),
         Route(
             ApiKey.FETCH,
             partial(fetch.handle, replicas, cluster, broker.fetch_sessions, limits),
@@ -92,7 +96,7 @@ def _records(broker: Services) -> list[Route]:
         ),
         Route(
             ApiKey.LIST_OFFSETS,
-            partial(list_offsets.handle, replicas, now_ms),
+            partial(list_offsets.handle, replicas, broker.reader, now_ms),
             list_offsets.refused,
         ),
         Route(

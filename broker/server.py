@@ -29,6 +29,7 @@ from odradek.broker.log_events import LogEvents
 from odradek.broker.network.endpoint import Endpoint
 from odradek.broker.network.socket_server import SocketServer
 from odradek.broker.own_partitions import hosted
+from odradek.broker.record_reader import RecordReader
 from odradek.broker.recovery_workers import GivenUp, RecoveryWorkers
 from odradek.broker.router import Router
 from odradek.broker.routes import routes
@@ -85,6 +86,7 @@ class Server:
         self._background = Background()
         self._disk = Disk(settings.network.num_io_threads)
         self._worker = Worker()
+        self._reader = RecordReader()
         self._events = LogEvents()
         self._broker_epoch = -1
         self._store_answers = False
@@ -123,6 +125,7 @@ class Server:
     async def _start(self) -> None:
         self._undo.callback(self._disk.close)
         self._undo.callback(self._worker.close)
+        self._undo.callback(self._reader.close)
         directories = self._open_directories()
         store = await self._open_store()
         cluster_id = await cluster_id_of(store, directories)
@@ -140,8 +143,10 @@ class Server:
                 logs=logs,
                 disk=self._disk,
                 worker=self._worker,
+                reader=self._reader,
                 background=self._background,
                 advertised=self._sockets.advertised(),
+                own_connections=self._sockets.own,
             )
         )
         self._parts = parts
@@ -304,4 +309,6 @@ class Server:
                 return
             except KafkaError as refusal:
                 log.warning("The controller does not let this broker go: %s", refusal)
+                if not self._store_answers:
+                    return  # nor will there be another that does
             await asyncio.sleep(settings.controlled_shutdown_retry_backoff_ms / 1000)

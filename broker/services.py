@@ -18,6 +18,7 @@ from odradek.broker.groups.old_offsets import OldOffsets
 from odradek.broker.metadata.agreed_features import AgreedFeatures
 from odradek.broker.metadata.metadata_cache import MetadataCache
 from odradek.broker.metadata.topic_creator import TopicCreator
+from odradek.broker.record_reader import RecordReader
 from odradek.broker.replicas.controller_fence import ControllerFence
 from odradek.broker.replicas.log_dir_move import LogDirMoves
 from odradek.broker.replicas.replica_manager import ReplicaManager
@@ -39,6 +40,7 @@ class Services:
     moves: LogDirMoves
     logs: LogManager
     disk: Disk
+    reader: RecordReader
     cluster: MetadataCache
     features: AgreedFeatures
     controller: Controller

@@ -1,9 +1,13 @@
-"""The one process beside the broker: for what computes, as a thread would take the loop's time.
+"""A process beside the broker: for what computes, as a thread would take the loop's time.
 
 It is started when it is first needed, gets arguments that can be pickled, and returns what can.
 One thing at a time; ``interrupt`` asks what runs now to stop, which whoever computes has to look
 for by ``is_interrupted``.  If the process dies, what it was doing fails with BrokenExecutor, and
-the next call starts another.
+the next call starts another.  If the broker dies, so does the process, whatever it is doing:
+another broker may be about to use the same files.
+
+There are two, each started when it is needed: one compacts, the other reads the records of large
+batches (record_reader.py).
 
 Owner: the event loop; ``is_interrupted`` is for the worker process.
 """
@@ -11,12 +15,14 @@ Owner: the event loop; ``is_interrupted`` is for the worker process.
 from __future__ import annotations
 
 import asyncio
+import os
 import signal
 from collections.abc import Callable
 from concurrent.futures import BrokenExecutor, ProcessPoolExecutor
 from ctypes import c_bool
-from multiprocessing import get_context
+from multiprocessing import get_context, parent_process
 from multiprocessing.sharedctypes import RawValue
+from threading import Thread
 from typing import TypeVar
 
 Returned = TypeVar("Returned")
@@ -43,9 +49,8 @@ class Worker:
             assert self._process is not None
             self._interrupted.value = False
             loop = asyncio.get_running_loop()
-            running = loop.run_in_executor(self._process, call, *arguments)
             try:
-                return await running
+                return await loop.run_in_executor(self._process, call, *arguments)
             except BrokenExecutor:
                 self.close()
                 raise
@@ -74,8 +79,16 @@ def _begin(interrupted: c_bool) -> None:
     """In the worker process, before anything else."""
     global _interrupted
     _interrupted = interrupted
+    Thread(target=_end_with_broker, daemon=True).start()
     # A terminal's Ctrl-C reaches it too; it is the broker that says when it ends.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+
+
+def _end_with_broker() -> None:
+    broker = parent_process()
+    assert broker is not None
+    broker.join()
+    os._exit(1)
 
 
 def is_interrupted() -> bool:

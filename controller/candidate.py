@@ -98,11 +98,14 @@ class Candidate:
                 self._office.queue.put(events.TenureFailed(elected))
 
     async def _open_session(self) -> None:
+        told = ""
         while True:
             try:
                 await self._office.store.open_session()
             except CannotOpen as failure:
-                log.error("No session with the metadata store: %s", failure)
+                if str(failure) != told:  # once, not every second for as long as it lasts
+                    told = str(failure)
+                    log.error("No session with the metadata store: %s", told)
                 await self._office.world.sleep(BACKOFF_S)
             else:
                 return

@@ -43,7 +43,7 @@ from odradek.protocol.varint import unsigned_varint
 RUNTIME: dict[str, Any] = {
     "join": b"".join,
     **{name: getattr(wire, name) for name in (
-        "AS_BIT", "RECORD_TYPES", "string_length", "tag_section", "undeclared_tags",
+        "AS_BIT", "RECORD_TYPES", "SMALL", "string_length", "tag_section", "undeclared_tags",
         "refuse_absent", "refuse_type",
     )},
     "is_flat": is_flat,
@@ -217,8 +217,8 @@ class EncoderSource:
         if counts:
             table = self._constant(_as_name("pack_many_" + codes), wire.Packers(codes))
             return f"add({table}[{', '.join(counts)}]({arguments}))"
-        if arguments == "0" and codes == "B":
-            return "add(b'\\0')"
+        if codes == "B":
+            return "add(b'\\0')" if arguments == "0" else f"add(SMALL[{arguments}])"
         pack = self._constant(_as_name("pack_" + codes), Layout(">" + codes).pack)
         return f"add({pack}({arguments}))"
 

@@ -21,6 +21,8 @@ from odradek.protocol.registry import api
 from odradek.protocol.schema import Message, int16, int32, string
 
 KEY_AND_VERSION = Struct(">hh")
+#: Correlation id and the length of the client id, behind key and version.
+_IDS = Struct(">4xih")
 SIZE = Struct(">i")
 #: Size and correlation id; and that there are no tagged fields.
 _RESPONSE_HEAD, _FLEXIBLE_RESPONSE_HEAD = Struct(">ii"), Struct(">iix")
@@ -72,12 +74,31 @@ def decode_request_header(frame: Buffer) -> tuple[RequestHeader, int]:
     return decode_prefix(RequestHeader, request_header_version(key, version), frame)
 
 
+def read_ids(frame: Buffer, header_version: int) -> tuple[int, str | None, int]:
+    """Correlation id and client id of a request, and the position of its body.
+
+    What ``decode_request_header`` finds too; but here nothing is made except the client id.
+    """
+    if header_version > 0 and len(frame) > _IDS.size:
+        correlation_id, length = _IDS.unpack_from(frame)
+        end = _IDS.size + length
+        if length >= 0 and end < len(frame) and (header_version == 1 or not frame[end]):
+            try:
+                client_id = str(frame[_IDS.size : end], "utf-8")
+            except UnicodeDecodeError as error:
+                raise DecodeError(f"RequestHeader v{header_version}: {error}") from error
+            return correlation_id, client_id, end + header_version - 1
+    # Nobody's name, tagged fields, no body, or none of all this.
+    header, position = decode_prefix(RequestHeader, header_version, frame)
+    return header.correlation_id, header.client_id, position
+
+
 def response_frame(key: ApiKey, version: int, correlation_id: int, response: Message) -> list[Any]:
     """A response ready to be sent: size, header and body, record data and file regions uncopied."""
     is_flexible = response_header_version(key, version) == 1
     head = _FLEXIBLE_RESPONSE_HEAD if is_flexible else _RESPONSE_HEAD
     body = encode(response, version)
-    size = head.size - SIZE.size + sum(map(len, body))
+    size = head.size - SIZE.size + (len(body[0]) if len(body) == 1 else sum(map(len, body)))
     return _joined(head.pack(size, correlation_id), body)
 
 

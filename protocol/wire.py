@@ -31,6 +31,9 @@ RECORD_TYPES = frozenset({bytes, bytearray, FileRegion, type(None)})
 #: Raises for anything but a boolean, or a number equal to one.
 AS_BIT = {False: 0, True: 1}
 
+#: Unsigned integers of one byte; also those of a variable length that fit into one.
+SMALL = tuple(bytes([number]) for number in range(256))
+
 #: What reading malformed bytes can raise.
 MALFORMED = (struct.error, IndexError, UnicodeDecodeError, DecodeError)
 

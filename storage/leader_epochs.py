@@ -8,14 +8,17 @@ the leader does not know that epoch, the answer names the largest one below it (
 
 Entries change in memory and are written by ``flush``, which sleeps in an fsync.  (Kafka writes the
 file within ``assign``, before the batch is in the log, and after truncations in the background.)
-The file may lag behind as long as two rules are kept:
+The file may lag behind as long as these rules are kept:
 
     flush before a recovery point beyond an entry's start is checkpointed;
+    a cut of the log's end is written when it has been carried out, lest a power cut brings batches
+    back without their epochs, and before anything is appended there: if a batch of an epoch is
+    found behind the entry that was cut, compaction might have removed those between;
     recovery compares them with the batches that it walks, drops what contradicts these, assigns
     what is missing, and cuts at the log's start and end (``learn_epoch`` in segment_recovery.py).
 
 Invariant: epochs and start offsets both ascend strictly.
-Owner: the event loop; ``flush`` may run on a disk thread, one at a time.
+Owner: the event loop; ``flush`` and ``flush_cut`` may run on disk threads.
 """
 
 from __future__ import annotations
@@ -25,6 +28,7 @@ from collections.abc import Iterable
 from itertools import pairwise
 from operator import attrgetter
 from pathlib import Path
+from threading import Lock
 from typing import NamedTuple
 
 from odradek.storage import checkpoint
@@ -63,6 +67,9 @@ class LeaderEpochs:
         # A tuple replaced in one assignment, so that a disk thread never sees half a change.
         self._entries: tuple[EpochStart, ...] = ()
         self._written: tuple[EpochStart, ...] | None = None
+        #: What is written while the log's files are still to be cut.
+        self._uncut: tuple[EpochStart, ...] | None = None
+        self._writing = Lock()
         self.latest_epoch = NO_EPOCH
         self.latest_start = 0
         self._become(tuple(entries))
@@ -151,6 +158,12 @@ class LeaderEpochs:
         assert end_offset >= 0, end_offset
         self._become(self._entries[: bisect_left(self._entries, end_offset, key=_START_OFFSET)])
 
+    def cut(self, end_offset: int) -> None:
+        """Likewise; but the batches are still there, until ``flush_cut`` is called."""
+        if self._uncut is None:
+            self._uncut = self._entries
+        self.truncate_from_end(end_offset)
+
     def truncate_from_start(self, start_offset: int) -> None:
         """Forget what ends by ``start_offset``; the epoch that covers it now starts there."""
         count = bisect_right(self._entries, start_offset, key=_START_OFFSET)
@@ -164,10 +177,16 @@ class LeaderEpochs:
 
     def flush(self) -> None:
         """Write what has changed; durable when it returns."""
-        entries = self._entries
-        if entries != self._written:
-            write(self.directory / FILE_NAME, entries)
-            self._written = entries
+        with self._writing:
+            entries = self._entries if self._uncut is None else self._uncut
+            if entries != self._written:
+                write(self.directory / FILE_NAME, entries)
+                self._written = entries
+
+    def flush_cut(self) -> None:
+        """The batches that were cut off are gone for good."""
+        self._uncut = None
+        self.flush()
 
     def move(self, directory: Path) -> None:
         """The log's directory has been renamed, and the file with it."""

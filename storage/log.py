@@ -20,6 +20,7 @@ Owner: the event loop.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -28,9 +29,10 @@ from odradek.protocol.errors import OffsetOutOfRange
 from odradek.protocol.file_region import FileRegion
 from odradek.protocol.records.batch import MAGIC, NO_PARTITION_LEADER_EPOCH
 from odradek.protocol.records.record import NO_TIMESTAMP
-from odradek.protocol.records.record_set import magic_of
+from odradek.protocol.records.record_set import AnyBatch, magic_of
 from odradek.protocol.types import TopicPartition
 from odradek.storage import files
+from odradek.storage.admission.checked_batch import CheckedBatch
 from odradek.storage.admission.errors import UnexpectedAppendOffset
 from odradek.storage.admission.offset_assignment import Admitted, admit, admit_as_follower
 from odradek.storage.admission.rules import append_rules
@@ -123,7 +125,7 @@ class Log:
 
     def append_as_leader(
         self,
-        records: memoryview | bytearray,
+        records: memoryview | bytearray | CheckedBatch,
         *,
         leader_epoch: int,
         now_ms: int,
@@ -168,7 +170,8 @@ class Log:
         guard: VerificationGuard | None,
         now_ms: int,
     ) -> Written:
-        decision = self.producers.decide(admitted.batches, origin, guard=guard)
+        batches = admitted.batches
+        decision = self.producers.decide(batches, origin, guard=guard)
         if decision.duplicate_of is not None:
             original = decision.duplicate_of
             return Written(
@@ -177,16 +180,17 @@ class Log:
                 append_time_ms=original.timestamp,
                 is_duplicate=True,
             )
-        self._note_epochs(admitted)
+        if len(batches) > 1 or batches[0].partition_leader_epoch != self.epochs.latest_epoch:
+            self._note_epochs(batches)
         segment = self.segments.active
         if must_roll(self, segment, admitted, now_ms):
             segment = self._rolled_for(admitted, now_ms)
         if segment.base_offset > self.end_offset:
             # It has begun beyond the end: without a batch in it, the log could not go on.
             with undivided():
-                segment.append(admitted.buffers, admitted.batches)
+                segment.append(admitted.buffers, batches)
         else:
-            segment.append(admitted.buffers, admitted.batches)
+            segment.append(admitted.buffers, batches)
         self.end_offset = admitted.last_offset + 1
         self.producers.apply(decision)
         for transaction in decision.completed:
@@ -207,9 +211,9 @@ class Log:
             admitted.size_bytes,
         )
 
-    def _note_epochs(self, admitted: Admitted) -> None:
+    def _note_epochs(self, batches: Sequence[AnyBatch]) -> None:
         latest = self.epochs.latest_epoch
-        for batch in admitted.batches:
+        for batch in batches:
             epoch = batch.partition_leader_epoch
             if epoch == latest:
                 continue

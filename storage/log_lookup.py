@@ -7,6 +7,9 @@ the batches are looked at, and in the first with a large enough timestamp, its r
 
 An answer from damaged batches would be a guess: they are CorruptMessage.
 
+Looking for a record in a batch takes as long as it has records, which may be a million.  So whoever
+asks may bring a way to ``look``, which knows what was found in a batch already, or refuses.
+
 Before KIP-79 (ListOffsets v0) nobody looked at records: ``offsets_before`` knows no more of a
 segment than when it was last written.
 
@@ -17,7 +20,7 @@ Owner: the event loop.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 from odradek.protocol.records.record_set import AnyBatch
@@ -43,6 +46,37 @@ class FoundOffset(NamedTuple):
     leader_epoch: int = NO_EPOCH
 
 
+class Sought(NamedTuple):
+    """In a batch, from ``start`` on: the first record as young as that, or the youngest of all."""
+
+    timestamp: int | None  # None: the largest that there is
+    start: int
+
+
+Look = Callable[[AnyBatch, Sought], FoundOffset | None]
+
+
+def found_in(batch: AnyBatch, sought: Sought) -> FoundOffset | None:
+    """Reads the records of the batch; may run in a worker process."""
+    timestamp, start = sought
+    if timestamp is None:
+        return _largest_in_batch(batch, start)
+    for record in batch.records():
+        if record.timestamp >= timestamp and record.offset >= start:
+            return FoundOffset(record.offset, record.timestamp, batch.partition_leader_epoch)
+    return None
+
+
+def _largest_in_batch(batch: AnyBatch, start: int) -> FoundOffset | None:
+    best: FoundOffset | None = None
+    largest = NO_TIMESTAMP
+    for record in batch.records():
+        if record.timestamp > largest and record.offset >= start:
+            largest = record.timestamp
+            best = FoundOffset(record.offset, largest, batch.partition_leader_epoch)
+    return best
+
+
 def earliest(log: Log) -> FoundOffset:
     """The start of the log."""
     first = log.epochs.earliest
@@ -56,18 +90,19 @@ def latest(log: Log) -> FoundOffset:
     return FoundOffset(log.end_offset, leader_epoch=log.epochs.latest_epoch)
 
 
-def first_at_or_after(log: Log, timestamp: int) -> FoundOffset | None:
+def first_at_or_after(log: Log, timestamp: int, look: Look = found_in) -> FoundOffset | None:
     """The first record from the start of the log on that is as young as ``timestamp``."""
+    sought = Sought(timestamp, log.start_offset)
     for segment in log.segments.from_offset(log.start_offset):
         if segment.largest.timestamp >= timestamp:
             with left_as_found(segment):
-                found = _first_in_segment(segment, timestamp, start=log.start_offset)
+                found = _first_in_segment(segment, timestamp, sought, look)
             if found is not None:
                 return found
     return None
 
 
-def of_largest_timestamp(log: Log) -> FoundOffset | None:
+def of_largest_timestamp(log: Log, look: Look = found_in) -> FoundOffset | None:
     """The first record, from the start of the log on, that has the largest timestamp of all.
 
     None if no record has a timestamp.
@@ -79,7 +114,7 @@ def of_largest_timestamp(log: Log) -> FoundOffset | None:
         if largest <= NO_TIMESTAMP or (best is not None and largest < best.timestamp):
             break
         with left_as_found(segment):
-            found = _largest_in_segment(segment, start=log.start_offset)
+            found = _largest_in_segment(segment, log.start_offset, look)
         best = found if best is None or (found and _is_better(found, best)) else best
     return best
 
@@ -110,33 +145,40 @@ def _is_better(one: FoundOffset, other: FoundOffset) -> bool:
     return (one.timestamp, -one.offset) > (other.timestamp, -other.offset)
 
 
-def _largest_in_segment(segment: LogSegment, *, start: int) -> FoundOffset | None:
+def _largest_in_segment(segment: LogSegment, start: int, look: Look) -> FoundOffset | None:
     """The record that the largest timestamp of the segment is from may be there no more.
 
     It may lie before the start, or compaction may have taken it out of its batch.
     """
-    found = _first_in_segment(segment, segment.largest.timestamp, start=start)
-    return found or _largest_by_scan(segment, start=start)
+    largest = segment.largest.timestamp
+    found = _first_in_segment(segment, largest, Sought(largest, start), look)
+    return found or _largest_by_scan(segment, start, look)
 
 
-def _largest_by_scan(segment: LogSegment, *, start: int) -> FoundOffset | None:
+def _largest_by_scan(segment: LogSegment, start: int, look: Look) -> FoundOffset | None:
+    """Those with the largest timestamps first, so that few have to be looked into."""
     best: FoundOffset | None = None
-    largest = NO_TIMESTAMP
-    for batch in _batches_from(segment, start):
-        if batch.max_timestamp <= largest:
-            continue
-        for record in batch.records():
-            if record.timestamp > largest and record.offset >= start:
-                largest = record.timestamp
-                best = FoundOffset(record.offset, largest, batch.partition_leader_epoch)
+    claims = [
+        (-batch.max_timestamp, position)
+        for position, batch in _batches_from(segment, start)
+        if batch.max_timestamp > NO_TIMESTAMP
+    ]
+    for negative_timestamp, position in sorted(claims):
+        if best is not None and -negative_timestamp < best.timestamp:
+            break
+        _, batch = next(segment.batches(start=position))
+        found = look(batch, Sought(None, start))
+        best = found if best is None or (found and _is_better(found, best)) else best
     return best
 
 
-def _first_in_segment(segment: LogSegment, timestamp: int, *, start: int) -> FoundOffset | None:
+def _first_in_segment(
+    segment: LogSegment, timestamp: int, sought: Sought, look: Look
+) -> FoundOffset | None:
     entry = _entry_before(segment, timestamp)
-    for batch in _batches_from(segment, max(entry.offset, start)):
+    for _, batch in _batches_from(segment, max(entry.offset, sought.start)):
         if batch.max_timestamp >= timestamp:
-            found = _first_in_batch(batch, timestamp, start=start)
+            found = look(batch, sought)
             if found is not None:
                 return found
     return None
@@ -152,17 +194,10 @@ def _entry_before(segment: LogSegment, timestamp: int) -> TimestampOffset:
     return entry
 
 
-def _batches_from(segment: LogSegment, offset: int) -> Iterator[AnyBatch]:
+def _batches_from(segment: LogSegment, offset: int) -> Iterator[tuple[int, AnyBatch]]:
     """From the one that holds ``offset`` on; CorruptMessage at one that is damaged."""
     first = segment.find(offset)
     if first is not None:
-        for _, batch in segment.batches(start=first.position):
+        for position, batch in segment.batches(start=first.position):
             batch.check_crc()
-            yield batch
-
-
-def _first_in_batch(batch: AnyBatch, timestamp: int, *, start: int) -> FoundOffset | None:
-    for record in batch.records():
-        if record.timestamp >= timestamp and record.offset >= start:
-            return FoundOffset(record.offset, record.timestamp, batch.partition_leader_epoch)
-    return None
+            yield position, batch

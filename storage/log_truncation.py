@@ -10,8 +10,8 @@ is synced, as what is appended next must not end where an old batch happens to b
 transaction index is cut after it: aborted records must not outlive their entry.  Offset and time
 indexes may be cut before, as they may always lack entries, and snapshots may be removed before, as
 the batches tell the same; that they stay away is synced last.  The recovery point is below the cut
-before anything can be appended there again, as it is only ever checkpointed from memory.  Epochs
-are written by the next flush, and the loader cuts them again if they were not.
+before anything can be appended there again, as it is only ever checkpointed from memory.  So are
+the epochs in their file, when the batches are gone for good.
 
 Where the batches break off before the offset, the log is cut there: what would be appended behind
 such a place could not be read.
@@ -26,12 +26,13 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from odradek.protocol.errors import CorruptMessage, KafkaError
 from odradek.protocol.records.record_set import AnyBatch
 from odradek.storage import batch_scan, files
 from odradek.storage.deletion import set_aside_from_the_end
+from odradek.storage.leader_epochs import LeaderEpochs
 from odradek.storage.log_segment import LogSegment
 from odradek.storage.open_file import OpenFile
 from odradek.storage.open_segments import undivided
@@ -51,6 +52,14 @@ _NOWHERE = -1
 
 def _ignore(what: str) -> None:
     """Nobody wants to know."""
+
+
+class _Cut(NamedTuple):
+    """The segment with which the log is to end, and where both do."""
+
+    segment: LogSegment
+    position: int
+    end_offset: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,27 +90,23 @@ def plan_truncation(
     if offset >= log.end_offset:
         # A leader may have noted its epoch here and never appended.
         log.epochs.truncate_from_end(log.end_offset)
-        return Truncation([], lambda: None)
+        return Truncation([], log.epochs.flush)
     if log.segments.first.base_offset > offset:
         dropped = truncate_fully(log, offset)
         return Truncation(dropped, sync_of(log.segments.active))
     active = log.segments.holding(offset)
     assert active is not None, (log, offset)
     # First of all, as it reads, and so may fail.
-    position, end_offset = _find_cut(active, offset, notice)
+    cut = _find_cut(active, offset, notice)
+    had_producers = not log.producers.is_empty or _may_reopen(log.segments, cut)
     with undivided():
-        return _cut(log, active, position, end_offset, now_ms=now_ms, notice=notice)
+        return _cut_at(log, cut, had_producers, now_ms=now_ms, notice=notice)
 
 
-def _cut(
-    log: Log,
-    active: LogSegment,
-    position: int,
-    end_offset: int,
-    *,
-    now_ms: int,
-    notice: Callable[[str], None],
+def _cut_at(
+    log: Log, cut: _Cut, had_producers: bool, *, now_ms: int, notice: Callable[[str], None]
 ) -> Truncation:
+    active, position, end_offset = cut
     file = active.file
     dropped = [each for each in log.segments if each.base_offset > active.base_offset]
     log.segments.remove(dropped)
@@ -109,25 +114,26 @@ def _cut(
     shortened = _shortened(active, size_bytes=position, end_offset=end_offset)
     log.segments.replace([active], [shortened])
     log.end_offset = end_offset
+    log.epochs.cut(end_offset)
     _cut_ends(log)
-    for damage in _go_back(log.producers, log.segments, end=end_offset, now_ms=now_ms):
+    producers, segments = log.producers, log.segments
+    for damage in _go_back(producers, segments, had_producers, end=end_offset, now_ms=now_ms):
         notice(str(damage))
     log.producers.on_high_watermark(log.high_watermark)
-    step = partial(_cut_files, dropped, file, position, shortened.transaction_index)
+    step = partial(_cut_files, dropped, file, position, shortened.transaction_index, log.epochs)
     return Truncation(dropped, step)
 
 
-def _find_cut(segment: LogSegment, offset: int, notice: Callable[[str], None]) -> tuple[int, int]:
-    """The position at which the segment is to end, and the offset at which the log does."""
+def _find_cut(segment: LogSegment, offset: int, notice: Callable[[str], None]) -> _Cut:
     try:
         first_dropped = segment.find(offset)
     except CorruptMessage as damage:
         position, end_offset = _breaking_off(segment, offset)
         notice(f"{damage}; the log is cut at {end_offset} already, instead of {offset}")
-        return position, end_offset
+        return _Cut(segment, position, end_offset)
     if first_dropped is None:
-        return segment.size_bytes, offset
-    return first_dropped.position, min(offset, first_dropped.base_offset)
+        return _Cut(segment, segment.size_bytes, offset)
+    return _Cut(segment, first_dropped.position, min(offset, first_dropped.base_offset))
 
 
 def _breaking_off(segment: LogSegment, offset: int) -> tuple[int, int]:
@@ -144,6 +150,24 @@ def _breaking_off(segment: LogSegment, offset: int) -> tuple[int, int]:
             return position, next_offset
         # Not even the batch that it leads to: the one before it tells which offset is next.
         entry = segment.index.lookup(entry.offset - 1)
+
+
+def _may_reopen(segments: SegmentList, cut: _Cut) -> bool:
+    """Whether a transaction may have ended in what is cut off, so that it is open again.
+
+    Its producer may have expired since, and be known to nobody.  (Kafka then takes the transaction
+    for none: readers are shown its records, even if it is aborted in the end.)  What lies in later
+    segments is not gone through for that.
+    """
+    if cut.segment is not segments.active:
+        return True
+    try:
+        return any(
+            batch.is_control or not batch.is_valid()
+            for _, batch in cut.segment.batches(start=cut.position)
+        )
+    except CorruptMessage:
+        return True
 
 
 def _shortened(segment: LogSegment, *, size_bytes: int, end_offset: int) -> LogSegment:
@@ -164,7 +188,11 @@ def _shortened(segment: LogSegment, *, size_bytes: int, end_offset: int) -> LogS
 
 
 def _cut_files(
-    dropped: Sequence[LogSegment], file: OpenFile, size_bytes: int, aborted: TransactionIndex
+    dropped: Sequence[LogSegment],
+    file: OpenFile,
+    size_bytes: int,
+    aborted: TransactionIndex,
+    epochs: LeaderEpochs,
 ) -> None:
     directory = aborted.path.parent
     # The snapshots of the dropped segments are gone already.
@@ -173,6 +201,7 @@ def _cut_files(
         files.system.ftruncate(file.descriptor, size_bytes)
     files.sync(file.descriptor)
     aborted.cut()
+    epochs.flush_cut()
     files.sync_directory(directory)
 
 
@@ -182,19 +211,18 @@ def sync_of(segment: LogSegment) -> Callable[[], None]:
 
 
 def _go_back(
-    producers: ProducerStates, segments: SegmentList, *, end: int, now_ms: int
+    producers: ProducerStates, segments: SegmentList, had_any: bool, *, end: int, now_ms: int
 ) -> list[KafkaError]:
     """``rebuild_producers`` after a cut, but for syncing which snapshots are gone.
 
-    Where no producer is known, none is looked for, as in Kafka: one that has expired may be known
-    a little less long for that.
+    Where there was no producer none is looked for, as in Kafka: one that has expired may be known a
+    little less long for that.
     """
-    had_none = producers.is_empty
     start = min(segments.first.base_offset, end)
     producers.snapshots.remove_outside(start=start, end=end)
     producers.advance(_NOWHERE)
     damages: list[KafkaError] = [*producers.reload(start=start, end=end, now_ms=now_ms)]
-    if had_none and producers.is_empty:
+    if not had_any and producers.is_empty:
         producers.advance(end)
         return damages
     return damages + _learn(producers, segments, end=end)
@@ -216,6 +244,7 @@ def truncate_fully(
     log.end_offset = new_start
     log.start_offset = new_start if start_offset is None else start_offset
     log.epochs.clear()
+    log.epochs.flush_cut()
     log.producers.truncate_fully(new_start)
     _cut_ends(log)
     return dropped
@@ -226,7 +255,6 @@ def _cut_ends(log: Log) -> None:
     log.start_offset = min(log.start_offset, log.end_offset)
     log.recovery_point = min(log.recovery_point, log.end_offset)
     log.high_watermark = max(log.start_offset, min(log.high_watermark, log.end_offset))
-    log.epochs.truncate_from_end(log.end_offset)
 
 
 def rebuild_producers(

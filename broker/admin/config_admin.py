@@ -6,6 +6,9 @@ when the store has told every broker.  Only levels of loggers are changed on the
 Kafka answers a broker's bad value with INVALID_REQUEST and a topic's with INVALID_CONFIG, and tools
 have come to rely on it.
 
+Passwords are refused, as Kafka refuses them where it has no secret to encrypt them with: what is in
+the store may be read by others, and would be of no use to a broker of Kafka that comes after us.
+
 Owner: the event loop.
 """
 
@@ -17,7 +20,7 @@ from odradek.broker.admin.logger_levels import change_levels
 from odradek.broker.admin.resources import ResourceType, check_is_this_broker
 from odradek.broker.settings.dynamic import DynamicSettings
 from odradek.broker.settings.server_settings import BY_NAME
-from odradek.broker.settings.updates import usable
+from odradek.broker.settings.updates import is_password, usable
 from odradek.config.definition import Layer, SettingError
 from odradek.controller.config_admin import ConfigAdmin
 from odradek.controller.config_alterations import (
@@ -28,7 +31,7 @@ from odradek.controller.config_alterations import (
     replaced,
 )
 from odradek.controller.store import paths
-from odradek.protocol.errors import InvalidRequest
+from odradek.protocol.errors import InvalidConfig, InvalidRequest
 
 
 class BrokerConfigAdmin:
@@ -86,9 +89,18 @@ class BrokerConfigAdmin:
                 self._settings.check(layer, after)
             except SettingError as broken:
                 raise InvalidRequest(str(broken)) from broken
+            if not validate_only:
+                _check_without_passwords(config, after)
             return after
 
         await self._tree.alter(entity, decide, validate_only=validate_only)
+
+
+def _check_without_passwords(before: Config, after: Config) -> None:
+    """Those that a broker of Kafka has written stay as they are."""
+    for name in after:
+        if is_password(name) and after[name] != before.get(name):
+            raise InvalidConfig(f"{name}: passwords are not encrypted here, and so not stored.")
 
 
 def _not_kept(kind: ResourceType) -> InvalidRequest:

@@ -4,6 +4,7 @@ main.py            which command is meant, and what becomes of its failures
 serve.py           run a broker
 topics.py          create, list, describe, alter and delete topics
 configs.py         describe and alter the settings of topics and brokers
+groups/            list, describe, reset and delete consumer groups
 produce.py         write records
 consume.py         read records
 dump_log.py        print what is in the files of a log
@@ -16,6 +17,7 @@ cluster.py         the cluster that a command speaks to, through confluent-kafka
 assignments.py     NAME=VALUE, as settings and headers are written
 examples.py        how a command is used, at the end of its help
 failed.py          a command that failed, and why
+partitions.py      the partitions of topics, and the offsets of their logs
 record_lines.py    records as lines of text or JSON, read and written
 starting_point.py  where reading begins: an offset, a time, the beginning, the end
 tables.py          rows: a table for a terminal, tabs for a pipe, JSON for a program

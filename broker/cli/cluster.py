@@ -34,6 +34,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("connection")
     group.add_argument(
         "--bootstrap",
+        "--bootstrap-server",  # as Kafka's tools have it
         metavar="HOST:PORT[,...]",
         default=BOOTSTRAP,
         help="brokers to ask first (%(default)s)",
@@ -41,7 +42,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--timeout",
         metavar="SECONDS",
-        type=_seconds,
+        type=seconds,
         default=TIMEOUT_S,
         help="how long the cluster may take (%(default)s)",
     )
@@ -55,14 +56,15 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def _seconds(written: str) -> float:
+def seconds(written: str) -> float:
+    """As the type of an argument."""
     try:
-        seconds = float(written)
+        number = float(written)
     except ValueError:
-        seconds = 0
-    if not 0.001 <= seconds <= 3600:
+        number = 0
+    if not 0.001 <= number <= 3600:
         raise argparse.ArgumentTypeError(f"{written!r} is not a number of seconds, up to an hour")
-    return seconds
+    return number
 
 
 def client_command(run: Run) -> Run:

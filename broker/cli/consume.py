@@ -75,13 +75,26 @@ def add_to(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> Non
 
 
 def _add_ends(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--count", metavar="N", type=int, help="stop after so many records")
+    parser.add_argument("--count", metavar="N", type=_count, help="stop after so many records")
     parser.add_argument(
         "--until-end", action="store_true", help="stop when all that is there now has been read"
     )
     parser.add_argument(
-        "--idle", metavar="SECONDS", type=float, help="stop when nothing came for this long"
+        "--idle",
+        metavar="SECONDS",
+        type=cluster.seconds,
+        help="stop when nothing came for this long",
     )
+
+
+def _count(written: str) -> int:
+    try:
+        number = int(written)
+    except ValueError:
+        number = 0
+    if number < 1:
+        raise argparse.ArgumentTypeError(f"{written!r} is not a number of records, at least 1")
+    return number
 
 
 def run(arguments: argparse.Namespace) -> int:

@@ -28,8 +28,9 @@ from odradek.broker.cli import (
     zookeeper,
 )
 from odradek.broker.cli.failed import CommandFailed
+from odradek.broker.cli.groups import command as groups
 
-COMMANDS = (serve, topics, configs, produce, consume, dump_log, zookeeper, version)
+COMMANDS = (serve, topics, configs, groups, produce, consume, dump_log, zookeeper, version)
 FAILED = 1
 INTERRUPTED, UNREAD = 128 + 2, 128 + 13  # what a shell says of SIGINT and SIGPIPE
 

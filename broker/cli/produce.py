@@ -107,9 +107,10 @@ def run(arguments: argparse.Namespace) -> int:
     )
     deliveries = _Deliveries(is_told=arguments.report)
     with ExitStack() as opened:
+        # What comes before a line that is no record is written all the same.
+        opened.callback(producer.flush)
         for record in _records(arguments, opened):
             _send(producer, arguments.topic, record, deliveries)
-        producer.flush()
     deliveries.check()
     return 0
 

@@ -62,6 +62,8 @@ def add_to(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> Non
 
 
 def run(arguments: argparse.Namespace) -> int:
+    if not __debug__:
+        raise CommandFailed("python -O leaves out checks that keep records safe: start without it")
     try:
         logs.set_up(arguments.log_level)
     except logs.BadLevel as wrong:

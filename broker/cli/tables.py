@@ -17,7 +17,7 @@ from collections.abc import Iterable, Sequence
 Row = Sequence[object]
 
 
-def add_options(parser: argparse.ArgumentParser) -> None:
+def add_options(parser: argparse._ActionsContainer) -> None:
     parser.add_argument("--json", action="store_true", help="print a line of JSON for each row")
 
 

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import argparse
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from odradek.broker.cli import cluster, tables
+from odradek.broker.cli import cluster, partitions, tables
 from odradek.broker.cli.assignments import assignment, by_name
 from odradek.broker.cli.configs import alter_topic
 from odradek.broker.cli.examples import examples
 from odradek.broker.cli.failed import CommandFailed
 
 if TYPE_CHECKING:
-    from confluent_kafka.admin import AdminClient, TopicDescription
+    from confluent_kafka.admin import TopicDescription
 
 Commands = argparse._SubParsersAction  # the only name that argparse has for it
 
@@ -145,7 +145,7 @@ def create(arguments: argparse.Namespace) -> int:
 
 
 def list_topics(arguments: argparse.Namespace) -> int:
-    found = _described(cluster.admin(arguments), [], arguments.timeout)
+    found = partitions.described_topics(cluster.admin(arguments), [], arguments.timeout)
     rows = [
         (topic.name, len(topic.partitions), _replication(topic), topic.is_internal)
         for topic in found
@@ -158,8 +158,15 @@ def list_topics(arguments: argparse.Namespace) -> int:
 
 def describe(arguments: argparse.Namespace) -> int:
     admin = cluster.admin(arguments)
-    topics = _described(admin, arguments.names, arguments.timeout)
-    starts, ends = _bounds(admin, topics, arguments.timeout)
+    topics = partitions.described_topics(admin, arguments.names, arguments.timeout)
+    led = [
+        partitions.Place(topic.name, partition.id)
+        for topic in topics
+        for partition in topic.partitions
+        if partition.leader is not None
+    ]
+    starts = partitions.starts(admin, led, arguments.timeout)
+    ends = partitions.ends(admin, led, arguments.timeout)
     rows = [
         (
             topic.name,
@@ -167,8 +174,8 @@ def describe(arguments: argparse.Namespace) -> int:
             None if partition.leader is None else partition.leader.id,
             [node.id for node in partition.replicas],
             [node.id for node in partition.isr],
-            starts.get((topic.name, partition.id)),
-            ends.get((topic.name, partition.id)),
+            starts.get(partitions.Place(topic.name, partition.id)),
+            ends.get(partitions.Place(topic.name, partition.id)),
         )
         for topic in topics
         for partition in topic.partitions
@@ -201,45 +208,5 @@ def delete(arguments: argparse.Namespace) -> int:
     return cluster.settle(futures, done="deleted", forgiven=forgiven)
 
 
-def _described(admin: AdminClient, names: list[str], timeout_s: float) -> list[TopicDescription]:
-    """All topics if none is named."""
-    from confluent_kafka import TopicCollection
-
-    names = sorted(set(names or admin.list_topics(timeout=timeout_s).topics))
-    if not names:
-        return []
-    futures = admin.describe_topics(TopicCollection(names), request_timeout=timeout_s)
-    return [cluster.outcome(name, futures[name]) for name in names]
-
-
 def _replication(topic: TopicDescription) -> int:
     return max((len(partition.replicas) for partition in topic.partitions), default=0)
-
-
-Offsets = dict[tuple[str, int], int]
-
-
-def _bounds(
-    admin: AdminClient, topics: list[TopicDescription], timeout_s: float
-) -> tuple[Offsets, Offsets]:
-    """Where the log of each partition that has a leader starts and ends."""
-    from confluent_kafka import TopicPartition
-    from confluent_kafka.admin import OffsetSpec
-
-    led = [
-        (topic.name, partition.id)
-        for topic in topics
-        for partition in topic.partitions
-        if partition.leader is not None
-    ]
-    if not led:
-        return {}, {}
-    found: list[Offsets] = []
-    kinds: Any = OffsetSpec  # whose makers the library gives no types
-    for spec in (kinds.earliest(), kinds.latest()):
-        asked = {TopicPartition(*place): spec for place in led}
-        futures = admin.list_offsets(asked, request_timeout=timeout_s)
-        found.append(
-            {(at.topic, at.partition): future.result().offset for at, future in futures.items()}
-        )
-    return found[0], found[1]

@@ -11,6 +11,7 @@ answer, until all replicas in sync have the records: nobody is told of what may 
     key_partition.py    which partition a key hashes to
     batches.py          records as the batch that is appended
     partition_log.py    one partition of an internal topic, as its coordinator writes it
+    lone_records.py     batches of one record, read in a hurry
     replay.py           what a partition amounts to: its last records by key, and open transactions
     loading.py          becoming the coordinator of a partition, and ceasing to be
     lookup.py           which broker coordinates what

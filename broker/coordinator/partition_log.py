@@ -10,18 +10,20 @@ Owner: the event loop.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
 from odradek.broker.coordinator.batches import KeyValue, built_batch, plain_batch
+from odradek.broker.coordinator.lone_records import lone_record
 from odradek.broker.coordinator.replay import Replay
 from odradek.broker.replicas.partition import ALL_IN_SYNC, Partition
 from odradek.broker.turns import Turn
 from odradek.protocol.errors import CorruptMessage, KafkaError
+from odradek.protocol.records.batch import whole_batch_bytes
 from odradek.protocol.records.builder import BatchFields
 from odradek.protocol.records.compression import Codec
-from odradek.protocol.records.record_set import batches_of_any_magic
+from odradek.protocol.records.record_set import batch_at
 from odradek.storage import files
 from odradek.storage.log import Written
 from odradek.storage.producers.append import AppendOrigin
@@ -55,6 +57,34 @@ class Means:
     start: Callable[[Coroutine[Any, Any, None], str], object]
     #: Runs what sleeps in the kernel.
     run: Callable[..., Awaitable[Any]]
+
+
+#: So many batches are looked at before somebody may want to know the time.
+_AT_ONCE = 50
+
+
+def replayed_in(piece: bytes, replay: Replay) -> Iterator[int]:
+    """Take over all whole batches, and tell now and then which offset comes next."""
+    view, position, count, next_offset = memoryview(piece), 0, 0, 0
+    while True:
+        lone = lone_record(piece, view, position)
+        if lone is not None:
+            offset, key, value, position = lone
+            replay.take_record(offset, key, value)
+            next_offset = offset + 1
+        else:
+            size_bytes = whole_batch_bytes(piece, position)
+            if not size_bytes:
+                break
+            batch = batch_at(piece, position)
+            batch.check_crc()
+            replay.take(batch)
+            next_offset, position = batch.next_offset, position + size_bytes
+        count += 1
+        if count % _AT_ONCE == 0:
+            yield next_offset
+    if position:
+        yield next_offset
 
 
 class PartitionLog:
@@ -146,17 +176,16 @@ class PartitionLog:
             offset, end = log.start_offset, log.end_offset
         while offset < end:
             piece = await self._piece(offset, end)
-            begun_at = offset
-            for batch in batches_of_any_magic(piece):
-                batch.check_crc()
-                replay.take(batch)
-                offset = batch.next_offset
+            if not piece:
+                break  # compaction has left nothing up to the end
+            reached = offset
+            for next_offset in replayed_in(piece, replay):
+                reached = next_offset
                 if turn.is_over:
                     await turn.next()
-            if offset == begun_at:
-                if piece:
-                    raise CorruptMessage(f"{self.partition.topic_partition} stops at {offset}")
-                break  # compaction has left nothing up to the end
+            if reached == offset:
+                raise CorruptMessage(f"{self.partition.topic_partition} stops at {offset}")
+            offset = reached
         return replay
 
     async def _piece(self, offset: int, end: int) -> bytes:

@@ -18,6 +18,8 @@ from typing import NamedTuple
 from odradek.protocol.records.control import marker_of
 from odradek.protocol.records.record_set import AnyBatch
 
+_new = tuple.__new__
+
 
 class Kept(NamedTuple):
     """A record that counts, or will if its transaction is committed."""
@@ -45,9 +47,20 @@ class Replay:
         else:
             self._take_plain(batch)
 
+    def take_record(self, offset: int, key: bytes, value: bytes | None) -> None:
+        """One of no transaction."""
+        kept = self._kept
+        # What is put anew goes to the end, so that nobody has to sort a million of them.
+        kept.pop(key, None)
+        if value is not None:
+            kept[key] = _new(Kept, (offset, key, value))
+        elif self._pending:
+            for records in self._pending.values():
+                records.pop(key, None)
+
     def records(self) -> list[Kept]:
-        """Those that count, in the order of their offsets."""
-        return sorted(self._kept.values())
+        """Those that count, in the order in which they came to."""
+        return list(self._kept.values())
 
     def pending(self) -> Iterator[tuple[int, Kept]]:
         """Those of open transactions, each with its producer's id."""
@@ -56,16 +69,9 @@ class Replay:
                 yield producer_id, kept
 
     def _take_plain(self, batch: AnyBatch) -> None:
-        kept = self._kept
         for offset, _, key, value, _ in batch.records():
-            if key is None:
-                continue  # not ours, whatever it is
-            if value is None:
-                kept.pop(key, None)
-                for records in self._pending.values():
-                    records.pop(key, None)
-            else:
-                kept[key] = Kept(offset, key, value)
+            if key is not None:  # else it is not ours, whatever it is
+                self.take_record(offset, key, value)
 
     def _take_pending(self, batch: AnyBatch) -> None:
         records = self._pending.setdefault(batch.producer_id, {})
@@ -84,4 +90,5 @@ class Replay:
         for key, kept in records.items():
             present = self._kept.get(key)
             if present is None or present.offset < kept.offset:
+                self._kept.pop(key, None)
                 self._kept[key] = kept

@@ -8,6 +8,10 @@ Converting reads and rewrites every record, here on the loop, and in turns with 
 records there may be another's.  Only what unpacks and packs a compressed batch is done in one go.
 
 What is stored is read batch by batch, so that of it no more is in memory than one, or a piece.
+What is made of it is in memory until the client has read it.  So an answer gets as many batches
+as come to CONVERTED_BYTES, or one if that is more; the client asks on where it ends.  Who comes
+late in a full answer gets nothing, and some clients ask in the same order every time: so each
+answer begins with any of its partitions.
 
 What is converted may come to nothing, since markers have no old form.  Then the beginning of a
 message is sent that never ends, as Kafka does, for clients to see that something was there.  Where
@@ -19,8 +23,10 @@ Owner: the event loop.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from random import randrange
 from struct import Struct
 
+from odradek.broker.call import Peer
 from odradek.broker.fetching.fetch_session import Line, Wanted
 from odradek.broker.turns import Turn
 from odradek.protocol.errors import (
@@ -37,6 +43,8 @@ from odradek.storage import files
 
 #: How much is read at a time, unless one batch is larger.
 PIECE_BYTES = 256 * 1024
+#: As stored or as converted, whichever is more: of an answer, unless one batch is larger.
+CONVERTED_BYTES = 1024 * 1024
 _LAST_VERSION_WITH_MAGIC_0 = 1
 _LAST_VERSION_WITH_MAGIC_1 = 3
 _FIRST_VERSION_WITH_ZSTD = 10
@@ -64,38 +72,58 @@ def refuse_unreadable(told: Sequence[Wanted], version: int, *, is_follower: bool
             wanted.line = _refused(wanted, UnsupportedVersion())
 
 
-async def convert(told: Sequence[Wanted], version: int) -> None:
-    """The records of all lines as a client of this version knows them."""
-    magic = 0 if version <= _LAST_VERSION_WITH_MAGIC_0 else 1
-    turn = Turn()
-    for wanted in told:
+async def convert(told: Sequence[Wanted], version: int, peer: Peer) -> None:
+    """The records of all lines as a client of this version knows them, or as many as there may be.
+
+    Of what is told to a peer that has gone nothing is left.
+    """
+    conversion = _Conversion(0 if version <= _LAST_VERSION_WITH_MAGIC_0 else 1, peer)
+    first = randrange(len(told)) if told else 0
+    for wanted in (*told[first:], *told[:first]):
         line = wanted.line
         if line is not None and isinstance(line.records, FileRegion):
             try:
-                first_offset = wanted.asked.fetch_offset
-                line.records = await _converted(line.records, magic, first_offset, turn)
+                line.records = await conversion.of(line.records, wanted.asked.fetch_offset)
             except KafkaError as failure:
                 wanted.line = _refused(wanted, failure)
 
 
-async def _converted(
-    region: FileRegion, magic: int, first_offset: int, turn: Turn
-) -> bytes | bytearray:
-    """What comes before the first batch that cannot be converted, if anything does."""
-    converted = bytearray()
-    is_empty = True
-    try:
-        for batch in _batches(region):
-            is_empty = False
-            for part in down_converted(batch, magic=magic, first_offset=first_offset):
-                converted += part.buffer
-                if turn.is_over:
-                    await turn.next()
-    except (UnsupportedCompressionType, CorruptMessage):
-        # The client asks for the rest next, and is told then.
-        if not converted:
-            raise
-    return converted or (b"" if is_empty else _UNENDING)
+class _Conversion:
+    """Of one answer."""
+
+    __slots__ = ("_left_bytes", "_magic", "_peer", "_turn")
+
+    def __init__(self, magic: int, peer: Peer) -> None:
+        self._magic = magic
+        self._peer = peer
+        self._left_bytes = CONVERTED_BYTES
+        self._turn = Turn()
+
+    def _has_room_for(self, batch: memoryview) -> bool:
+        is_first = self._left_bytes == CONVERTED_BYTES
+        return (is_first or len(batch) <= self._left_bytes) and not self._peer.is_gone
+
+    async def of(self, region: FileRegion, first_offset: int) -> bytes | bytearray:
+        """What comes before the first batch that cannot be converted, if anything does."""
+        converted = bytearray()
+        is_empty = True
+        try:
+            for batch in _batches(region):
+                if not self._has_room_for(batch):
+                    break
+                is_empty = False
+                for part in down_converted(batch, magic=self._magic, first_offset=first_offset):
+                    converted += part.buffer
+                    self._left_bytes -= len(part.buffer)
+                    if self._turn.is_over:
+                        await self._turn.next()
+                        if self._peer.is_gone:
+                            return b""
+        except (UnsupportedCompressionType, CorruptMessage):
+            # The client asks for the rest next, and is told then.
+            if not converted:
+                raise
+        return converted or (b"" if is_empty else _UNENDING)
 
 
 def _batches(region: FileRegion) -> Iterator[memoryview]:

@@ -12,6 +12,9 @@ Else it waits until one of its partitions stirs, and all are looked at again.
 What nobody knows (UNKNOWN_TOPIC_OR_PARTITION, UNKNOWN_TOPIC_ID) is no reason to answer at once,
 unless all that is wanted is of that kind: a client would ask again and again.
 
+While it waits, and when it is told nothing, it holds no file open: a session lasts for longer, and
+segments that are deleted meanwhile would keep their place on the disk.
+
 Idle sessions: a partition in which there was nothing to read, and which is as it was when the
 client was last told of it, is passed over after comparing a few numbers.
 
@@ -67,6 +70,13 @@ class FetchPlan:
 
     async def wait_until_enough(self, timeout_s: float) -> None:
         """Or until the time is over; what there is then is ``found``."""
+        try:
+            await self._wait_until_enough(timeout_s)
+        except asyncio.CancelledError:
+            self.forget()
+            raise
+
+    async def _wait_until_enough(self, timeout_s: float) -> None:
         loop = asyncio.get_running_loop()
         wake: asyncio.Future[None] = loop.create_future()
         is_over = False
@@ -93,11 +103,17 @@ class FetchPlan:
                     self.read()
                 if is_over or self.is_enough():
                     return
+                self.forget()
                 await wake
         finally:
             timer.cancel()
             for partition in watched:
                 partition.waiting.discard(wake)
+
+    def forget(self) -> None:
+        """What was read: it is read again, or nobody is told."""
+        for wanted in self._wanted:
+            wanted.line = None
 
     def read(self) -> None:
         """Go over all partitions once."""
@@ -110,6 +126,8 @@ class FetchPlan:
         for _ in self._going_over():
             if turn.is_over:
                 await turn.next()
+        # Another request of the session, which should not have come, may have forgotten some.
+        self.found = [wanted for wanted in self.found if wanted.line is not None]
 
     def _going_over(self) -> Iterator[None]:
         """One partition after the other; what is found stands at the end."""

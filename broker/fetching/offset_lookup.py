@@ -20,7 +20,7 @@ from odradek.broker.replicas.partition import Partition
 from odradek.protocol.errors import KafkaError, OffsetNotAvailable
 from odradek.storage import log_lookup
 from odradek.storage.log import Log
-from odradek.storage.log_lookup import EARLIEST, LATEST, FoundOffset
+from odradek.storage.log_lookup import EARLIEST, LATEST, FoundOffset, Look, found_in
 
 LARGEST_TIMESTAMP, EARLIEST_LOCAL, LATEST_TIERED = -3, -4, -5
 _NOWHERE = FoundOffset(-1)
@@ -38,9 +38,10 @@ class Sight:
 class OffsetLookup:
     """Looks for offsets in one partition."""
 
-    def __init__(self, partition: Partition, sight: Sight) -> None:
+    def __init__(self, partition: Partition, sight: Sight, look: Look = found_in) -> None:
         self._partition = partition
         self._sight = sight
+        self._look = look
 
     def at(self, timestamp: int, *, current_leader_epoch: int) -> FoundOffset | None:
         """None if there is nothing so young, or nothing of it that the asker may see."""
@@ -58,9 +59,9 @@ class OffsetLookup:
             if timestamp == LATEST_TIERED:
                 return _NOWHERE
             if timestamp == LARGEST_TIMESTAMP:
-                found = log_lookup.of_largest_timestamp(log)
+                found = log_lookup.of_largest_timestamp(log, self._look)
             else:
-                found = log_lookup.first_at_or_after(log, timestamp)
+                found = log_lookup.first_at_or_after(log, timestamp, self._look)
             if found is None or found.offset >= end:
                 self._check_end_is_known(log)
                 return None

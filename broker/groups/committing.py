@@ -148,6 +148,7 @@ def delete_offsets(
         for place in places
     }
     forget(shard, group_id, [place for place, failure in outcomes.items() if failure is None])
+    forget_group_if_unused(shard, group_id)
     return outcomes
 
 
@@ -170,10 +171,28 @@ def forget(shard: GroupShard, group_id: str, places: Iterable[Place]) -> int:
     return len(gone)
 
 
+def forget_group_if_unused(shard: GroupShard, group_id: str) -> None:
+    """One that is empty, and has no offsets left.  Raises what the log does."""
+    group = shard.groups.get(group_id)
+    if group is not None and group.is_empty and group_id not in shard.offsets:
+        forget_group(shard, group)
+
+
+def forget_group(shard: GroupShard, group: Group) -> None:
+    """The log comes first, so that the group is still there where it cannot be written."""
+    tombstones = group.tombstones()
+    if tombstones:
+        shard.log.append([(key, None) for key in tombstones])
+    group.end()
+    del shard.groups[group.id]
+
+
 def forget_partitions(shard: GroupShard, group_id: str, partitions: Iterable[Place]) -> None:
     """They are gone, and so are their offsets; where that cannot be written, until it expires."""
     try:
         count = forget(shard, group_id, partitions)
+        if count:
+            forget_group_if_unused(shard, group_id)
     except KafkaError as failure:
         log.warning("Offsets of %r for deleted partitions stay: %s", group_id, failure)
         return

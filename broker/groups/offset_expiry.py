@@ -14,7 +14,12 @@ from __future__ import annotations
 
 import logging
 
-from odradek.broker.groups.committing import check_exists, forget
+from odradek.broker.groups.committing import (
+    check_exists,
+    forget,
+    forget_group,
+    forget_group_if_unused,
+)
 from odradek.broker.groups.group import Group
 from odradek.broker.groups.offsets import NEVER, Commit, GroupOffsets, Place
 from odradek.broker.groups.shard import GroupShard
@@ -35,8 +40,7 @@ def forget_unused(shard: GroupShard, group_id: str) -> None:
             if unused:
                 forget(shard, group_id, unused)
                 log.info("%d offsets of %r have expired", len(unused), group_id)
-        if group is not None and group.is_empty and group_id not in shard.offsets:
-            delete_group(shard, group_id)
+        forget_group_if_unused(shard, group_id)
     except KafkaError as failure:
         log.warning("Offsets of %r have expired, but stay: %s", group_id, failure)
 
@@ -64,10 +68,7 @@ def _is_unused(
 
 
 def delete_group(shard: GroupShard, group_id: str) -> None:
-    """With its offsets; raises what is said against it.
-
-    The log comes first, so that the group is still there where it cannot be written.
-    """
+    """With its offsets; raises what is said against it."""
     group = check_exists(shard, group_id)
     if group is not None and not group.is_empty:
         raise NonEmptyGroup()
@@ -75,13 +76,4 @@ def delete_group(shard: GroupShard, group_id: str) -> None:
     if offsets is not None:
         forget(shard, group_id, list(offsets.places()))
     if group is not None:
-        delete_group_alone(shard, group)
-
-
-def delete_group_alone(shard: GroupShard, group: Group) -> None:
-    """Without its offsets; raises what the log does, and nothing has changed then."""
-    tombstones = group.tombstones()
-    if tombstones:
-        shard.log.append([(key, None) for key in tombstones])
-    group.end()
-    del shard.groups[group.id]
+        forget_group(shard, group)

@@ -25,6 +25,7 @@ from odradek.broker.groups.consumer.records import from_stored, group_of
 from odradek.broker.groups.group import Group
 from odradek.broker.groups.offsets import GroupOffsets
 from odradek.broker.groups.world import World
+from odradek.protocol.errors import KafkaError
 from odradek.protocol.internal.log_record import part_version
 
 log = logging.getLogger(__name__)
@@ -38,6 +39,8 @@ class GroupShard:
         self.world = world
         self.groups: dict[str, Group] = {}
         self.offsets: dict[str, GroupOffsets] = {}
+        #: Found in the log beneath later groups of another kind: see _apply_classic_group.
+        self._overtaken: list[Group] = []
         #: By producer id, the groups that have offsets pending in its transaction.
         self._groups_of: dict[int, set[str]] = {}
 
@@ -60,8 +63,18 @@ class GroupShard:
             )
 
     def begin(self) -> None:
+        self._forget_overtaken()
         for group in [*self.groups.values()]:
             group.begin()
+
+    def _forget_overtaken(self) -> None:
+        """Or their members would be there again, should a group of their kind come back."""
+        for group in self._overtaken:
+            try:
+                self.log.append([(key, None) for key in group.tombstones()])
+            except KafkaError as failure:
+                log.warning("What is left of an older group %r stays: %s", group.id, failure)
+        self._overtaken.clear()
 
     def end(self) -> None:
         for group in [*self.groups.values()]:
@@ -101,7 +114,11 @@ def _apply_offset(shard: GroupShard, key: bytes, value: bytes, offset: int) -> N
 
 
 def _apply_classic_group(shard: GroupShard, key: bytes, value: bytes, offset: int) -> None:
+    """A broker that does not know the consumer protocol passes over a group of that, and leaves its
+    records, when members of the classic protocol begin one of its name."""
     group_id = records.read_group_key(key)
+    if group_id in shard.groups:
+        shard._overtaken.append(shard.groups[group_id])
     shard.groups[group_id] = ClassicGroup.loaded(shard, group_id, records.read_group_value(value))
 
 

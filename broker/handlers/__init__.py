@@ -13,6 +13,7 @@ Obeying the controller:
 Records:
 
     produce.py                append them
+    unread_records.py         those that have to be read first, elsewhere
     init_producer_id.py       an id for an idempotent producer
     fetch.py                  read them, or wait for them
     list_offsets.py           at which offsets they are

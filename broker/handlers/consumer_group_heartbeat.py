@@ -28,8 +28,9 @@ def handle(
     shard = groups.shard_of_members(request.group_id)
     # As Java shows an address.
     client = Client(call.client_id or "", f"/{call.peer.client_host}")
-    answered = heartbeat(shard, request, client)
-    response = _response(answered.told, interval_ms=settings.heartbeat_interval_ms)
+    response = _response(
+        heartbeat(shard, request, client), interval_ms=settings.heartbeat_interval_ms
+    )
     if shard.log.is_settled:
         return response
 

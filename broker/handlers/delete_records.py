@@ -7,7 +7,7 @@ time is over.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from typing import Protocol
@@ -16,6 +16,7 @@ from odradek.broker.call import Call, Parked
 from odradek.broker.metadata.internal_topics import INTERNAL_TOPICS
 from odradek.broker.replicas.delete_records import RecordDeletion
 from odradek.broker.replicas.partition import Partition
+from odradek.broker.turns import FEW, Turn
 from odradek.protocol.api.delete_records import DeleteRecordsRequest, DeleteRecordsResponse
 from odradek.protocol.errors import InvalidTopic, KafkaError, UnknownTopicOrPartition, code_of
 from odradek.protocol.types import TopicPartition
@@ -57,15 +58,28 @@ class Outcome:
     failure: KafkaError | None = None
 
 
+Answer = DeleteRecordsResponse | Awaitable[DeleteRecordsResponse]
+#: Of each topic, in the order of the request.
+Outcomes = list[list[Outcome]]
+
+
 def handle(
     replicas: Replicas, copies: Copies, cluster: Cluster, call: Call[DeleteRecordsRequest]
-) -> DeleteRecordsResponse | Awaitable[DeleteRecordsResponse]:
+) -> Answer | Awaitable[Answer]:
     request = call.request
     deleting = Deleting(replicas, copies, cluster)
-    outcomes = [
-        [deleting.outcome(topic.name, asked) for asked in topic.partitions]
-        for topic in request.topics
-    ]
+    if sum(len(topic.partitions) for topic in request.topics) > FEW:
+        return _delete_in_turns(deleting, request)
+    return _answer(request, [list(deleting.outcomes(topic)) for topic in request.topics])
+
+
+async def _delete_in_turns(deleting: Deleting, request: DeleteRecordsRequest) -> Answer:
+    turn = Turn()
+    outcomes = [await turn.listed(deleting.outcomes(topic)) for topic in request.topics]
+    return _answer(request, outcomes)
+
+
+def _answer(request: DeleteRecordsRequest, outcomes: Outcomes) -> Answer:
     waiting = [
         outcome
         for outcomes_of in outcomes
@@ -85,7 +99,10 @@ class Deleting:
         self._copies = copies
         self._cluster = cluster
 
-    def outcome(self, topic: str, asked: Asked) -> Outcome:
+    def outcomes(self, topic: DeleteRecordsRequest.Topic) -> Iterator[Outcome]:
+        return (self._outcome(topic.name, asked) for asked in topic.partitions)
+
+    def _outcome(self, topic: str, asked: Asked) -> Outcome:
         index = asked.partition_index
         try:
             if not self._cluster.has_partition(topic, index):
@@ -104,7 +121,7 @@ class Deleting:
 
 
 async def _answer_later(
-    request: DeleteRecordsRequest, outcomes: list[list[Outcome]], waiting: list[Outcome]
+    request: DeleteRecordsRequest, outcomes: Outcomes, waiting: list[Outcome]
 ) -> DeleteRecordsResponse:
     """One after the other: what the first waited for, the others had time for as well."""
     loop = asyncio.get_running_loop()
@@ -118,9 +135,7 @@ async def _answer_later(
     return _response(request, outcomes)
 
 
-def _response(
-    request: DeleteRecordsRequest, outcomes: list[list[Outcome]]
-) -> DeleteRecordsResponse:
+def _response(request: DeleteRecordsRequest, outcomes: Outcomes) -> DeleteRecordsResponse:
     return DeleteRecordsResponse(
         throttle_time_ms=0,
         topics=[

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Iterable, Iterator
 from typing import Protocol
 
 from odradek.broker.call import Call
 from odradek.broker.replicas.partition import Partition
+from odradek.broker.turns import FEW, Turn
 from odradek.controller.topic_names import check_topic_name
 from odradek.protocol.api.describe_producers import (
     DescribeProducersRequest,
@@ -34,24 +36,40 @@ class Cluster(Protocol):
 
 def handle(
     replicas: Replicas, cluster: Cluster, call: Call[DescribeProducersRequest]
-) -> DescribeProducersResponse:
+) -> DescribeProducersResponse | Awaitable[DescribeProducersResponse]:
+    topics = call.request.topics
+    if sum(len(asked.partition_indexes) for asked in topics) > FEW:
+        return _answer_in_turns(replicas, cluster, topics)
     return DescribeProducersResponse(
         throttle_time_ms=0,
         topics=[
-            Topic(name=asked.name, partitions=_lines(replicas, cluster, asked))
-            for asked in call.request.topics
+            Topic(name=asked.name, partitions=list(_lines(replicas, cluster, asked)))
+            for asked in topics
         ],
     )
 
 
-def _lines(replicas: Replicas, cluster: Cluster, asked: Asked) -> list[Line]:
+async def _answer_in_turns(
+    replicas: Replicas, cluster: Cluster, topics: Iterable[Asked]
+) -> DescribeProducersResponse:
+    turn, response = Turn(), DescribeProducersResponse(throttle_time_ms=0, topics=[])
+    for asked in topics:
+        lines = await turn.listed(_lines(replicas, cluster, asked))
+        response.topics.append(Topic(name=asked.name, partitions=lines))
+    return response
+
+
+def _lines(replicas: Replicas, cluster: Cluster, asked: Asked) -> Iterator[Line]:
     try:
         check_topic_name(asked.name)
         if not cluster.has_topic(asked.name):
             raise UnknownTopicOrPartition(f"there is no {asked.name}")
     except KafkaError as failure:
-        return [_failed(index, failure, failure.message) for index in asked.partition_indexes]
-    return [_line(replicas, asked.name, index) for index in asked.partition_indexes]
+        for index in asked.partition_indexes:
+            yield _failed(index, failure, failure.message)
+        return
+    for index in asked.partition_indexes:
+        yield _line(replicas, asked.name, index)
 
 
 def _line(replicas: Replicas, topic: str, index: int) -> Line:

@@ -6,13 +6,14 @@ once; the next begins where the cursor says.  A partition without a leader is no
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Awaitable, Iterable, Iterator, Mapping
 from typing import Protocol
 
 from odradek.broker.call import Call
 from odradek.broker.metadata import authorized_operations
 from odradek.broker.metadata.internal_topics import INTERNAL_TOPICS
 from odradek.broker.metadata.picture import Node, PartitionState, Picture, Topic
+from odradek.broker.turns import FEW, Turn
 from odradek.controller.leadership import NO_LEADER
 from odradek.controller.topic_names import is_topic_name
 from odradek.protocol.api.describe_topic_partitions import (
@@ -25,6 +26,8 @@ from odradek.protocol.types import ZERO_UUID
 
 Request = DescribeTopicPartitionsRequest
 Response = DescribeTopicPartitionsResponse
+_Nodes = Mapping[int, Node]
+_States = dict[str | None, list[PartitionState]]
 
 
 class Cluster(Protocol):
@@ -34,13 +37,33 @@ class Cluster(Protocol):
     def picture(self) -> Picture: ...
 
 
-def handle(cluster: Cluster, partitions_max: int, call: Call[Request]) -> Response:
+def handle(
+    cluster: Cluster, partitions_max: int, call: Call[Request]
+) -> Response | Awaitable[Response]:
     """``partitions_max`` is max.request.partition.size.limit."""
-    request, picture = call.request, cluster.picture
+    page, states_of = _page(call.request, cluster.picture, partitions_max)
+    nodes = cluster.picture.brokers.at(call.peer.listener)
+    if sum(map(len, states_of.values())) > FEW:
+        return _filled_in_turns(page, states_of, nodes)
+    for topic in page.topics:
+        topic.partitions = [_partition(state, nodes) for state in states_of.get(topic.name, ())]
+    return page
+
+
+async def _filled_in_turns(page: Response, states_of: _States, nodes: _Nodes) -> Response:
+    turn = Turn()
+    for topic in page.topics:
+        states = states_of.get(topic.name, ())
+        topic.partitions = await turn.listed(_partition(state, nodes) for state in states)
+    return page
+
+
+def _page(request: Request, picture: Picture, partitions_max: int) -> tuple[Response, _States]:
+    """With its topics, and what is to be shown of their partitions, by the topics' names."""
     cursor = request.cursor
     page = Response(throttle_time_ms=0, topics=[])
+    states_of: _States = {}
     left = max(min(partitions_max, request.response_partition_limit), 1)
-    nodes = picture.brokers.at(call.peer.listener)
     for name in _names(request, picture):
         if not left:
             page.next_cursor = Response.Cursor(topic_name=name, partition_index=0)
@@ -51,13 +74,14 @@ def handle(cluster: Cluster, partitions_max: int, call: Call[Request]) -> Respon
             continue
         first = cursor.partition_index if cursor is not None and cursor.topic_name == name else 0
         end = min(first + left, len(topic.partitions))
-        states = [topic.partitions[number] for number in _present(topic, range(first, end))]
-        page.topics.append(_shown(topic, states, nodes))
+        numbers = _present(topic, range(first, end))
+        states_of[name] = [topic.partitions[number] for number in numbers]
+        page.topics.append(_without_partitions(topic))
         if end < len(topic.partitions):
             page.next_cursor = Response.Cursor(topic_name=name, partition_index=end)
             break
-        left -= len(states)
-    return page
+        left -= len(states_of[name])
+    return page, states_of
 
 
 def refused(call: Call[Request], failure: KafkaError) -> Response:
@@ -104,20 +128,18 @@ def _missing(name: str) -> Response.Topic:
     )
 
 
-def _shown(
-    topic: Topic, states: Iterable[PartitionState], nodes: Mapping[int, Node]
-) -> Response.Topic:
+def _without_partitions(topic: Topic) -> Response.Topic:
     return Response.Topic(
         error_code=ErrorCode.NONE.code,
         name=topic.name,
         topic_id=topic.id,
         is_internal=topic.name in INTERNAL_TOPICS,
-        partitions=[_partition(state, nodes) for state in states],
+        partitions=[],
         topic_authorized_operations=authorized_operations.ON_A_TOPIC,
     )
 
 
-def _partition(state: PartitionState, nodes: Mapping[int, Node]) -> Response.Topic.Partition:
+def _partition(state: PartitionState, nodes: _Nodes) -> Response.Topic.Partition:
     """Leaders that are eligible though not in sync are known to KRaft alone."""
     return Response.Topic.Partition(
         error_code=ErrorCode.NONE.code,

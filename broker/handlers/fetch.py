@@ -116,6 +116,7 @@ class Answering:
     def answer(self, plan: FetchPlan) -> FetchResponse | Awaitable[FetchResponse]:
         """From what was read, now or when there is more."""
         if self._call.request.max_wait_ms > 0 and not plan.is_enough():
+            plan.forget()  # it may be dropped before it begins to wait
             return Parked(partial(self._answer_later, plan))
         if down_conversion.is_old(self._call.version) and plan.has_records:
             return self.converted(plan)
@@ -131,13 +132,14 @@ class Answering:
         version = self._call.version
         told = self._fetch.settle(plan.found)
         down_conversion.refuse_unreadable(told, version, is_follower=self._terms.is_follower)
-        await down_conversion.convert(told, version)
+        await down_conversion.convert(told, version, self._call.peer)
         return self._response(told)
 
     def response(self, plan: FetchPlan) -> FetchResponse:
         try:
             told = self._fetch.settle(plan.found)
         except KafkaError as failure:
+            plan.forget()
             return FetchResponse(
                 error_code=code_of(failure), session_id=self._fetch.session_id, responses=[]
             )

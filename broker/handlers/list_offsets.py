@@ -22,6 +22,7 @@ from odradek.broker.fetching.offset_lookup import (
     OffsetLookup,
     Sight,
 )
+from odradek.broker.record_looks import Looks, ManyRecords, Reader
 from odradek.broker.replicas.partition import Partition
 from odradek.broker.turns import FEW, Turn
 from odradek.protocol.api.list_offsets import ListOffsetsRequest, ListOffsetsResponse
@@ -58,31 +59,38 @@ class Replicas(Protocol):
 
 
 def handle(
-    replicas: Replicas, now_ms: Callable[[], int], call: Call[ListOffsetsRequest]
+    replicas: Replicas, reader: Reader, now_ms: Callable[[], int], call: Call[ListOffsetsRequest]
 ) -> ListOffsetsResponse | Awaitable[ListOffsetsResponse]:
     if call.request.isolation_level not in (READ_UNCOMMITTED, READ_COMMITTED):
         raise KafkaError(f"there is no isolation level {call.request.isolation_level}")
     listing = Listing(replicas, now_ms, call)
     topics = call.request.topics
     if sum(len(topic.partitions) for topic in topics) > FEW:
-        return _list_in_turns(listing, topics)
-    return ListOffsetsResponse(
-        topics=[
-            Topic(
-                name=topic.name,
-                partitions=[listing.line(topic.name, asked) for asked in topic.partitions],
-            )
-            for topic in topics
-        ]
-    )
+        return _list_in_turns(listing, reader, topics)
+    try:
+        return ListOffsetsResponse(
+            topics=[
+                Topic(
+                    name=topic.name,
+                    partitions=[listing.line(topic.name, asked) for asked in topic.partitions],
+                )
+                for topic in topics
+            ]
+        )
+    except ManyRecords:
+        return _list_in_turns(listing, reader, topics)
 
 
 async def _list_in_turns(
-    listing: Listing, topics: Iterable[ListOffsetsRequest.Topic]
+    listing: Listing, reader: Reader, topics: Iterable[ListOffsetsRequest.Topic]
 ) -> ListOffsetsResponse:
     turn, response = Turn(), ListOffsetsResponse(topics=[])
     for topic in topics:
-        lines = await turn.listed(listing.line(topic.name, asked) for asked in topic.partitions)
+        lines = []
+        for asked in topic.partitions:
+            lines.append(await listing.line_in_turns(topic.name, asked, reader))
+            if turn.is_over:
+                await turn.next()
         response.topics.append(Topic(name=topic.name, partitions=lines))
     return response
 
@@ -97,6 +105,7 @@ class Listing:
         self._now_ms = now_ms
         self._version = call.version
         self._sight = _sight(call.request)
+        self._looks = Looks()
         named = Counter(
             (topic.name, asked.partition_index)
             for topic in call.request.topics
@@ -105,11 +114,23 @@ class Listing:
         # The oldest version has no rule about it.
         self._twice = {key for key, count in named.items() if count > 1 and call.version > 0}
 
+    async def line_in_turns(self, topic: str, asked: Asked, reader: Reader) -> Line:
+        while True:
+            self._looks.begin_turn()
+            try:
+                return self.line(topic, asked)
+            except ManyRecords as many:
+                try:
+                    await self._looks.learn(many, reader)
+                except KafkaError as failure:
+                    return _failed(asked, failure)
+
     def line(self, topic: str, asked: Asked) -> Line:
+        """ManyRecords, if it would take too long."""
         try:
             self._check(topic, asked)
             partition = self._replicas.partition(topic, asked.partition_index)
-            return self._found(OffsetLookup(partition, self._sight), asked)
+            return self._found(OffsetLookup(partition, self._sight, self._looks), asked)
         except OffsetNotAvailable as failure:
             is_known = self._version >= _FIRST_VERSION_OF_OFFSET_NOT_AVAILABLE
             return _failed(asked, failure if is_known else LeaderNotAvailable())

@@ -10,14 +10,13 @@ The answer does not wait for the leaders of what it creates: clients ask again.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Collection, Iterable, Mapping
-from itertools import chain
 from typing import Protocol
 
 from odradek.broker.call import Call
 from odradek.broker.metadata import authorized_operations
 from odradek.broker.metadata.internal_topics import INTERNAL_TOPICS
 from odradek.broker.metadata.picture import Picture
-from odradek.broker.metadata.topic_view import ShownTopic, View, shown
+from odradek.broker.metadata.topic_view import ShownTopic, View, show_in_turns, shown
 from odradek.broker.turns import FEW, Turn
 from odradek.controller.topic_names import is_topic_name
 from odradek.protocol.api.metadata import MetadataRequest, MetadataResponse
@@ -32,8 +31,6 @@ from odradek.protocol.errors import (
 from odradek.protocol.types import ZERO_UUID, Uuid
 
 BY_TOPIC_ID = 12
-
-_Topics = Iterable[MetadataRequest.Topic]
 
 
 class Cluster(Protocol):
@@ -58,30 +55,56 @@ class Creator(Protocol):
 def handle(
     cluster: Cluster, creator: Creator, call: Call[MetadataRequest]
 ) -> MetadataResponse | Awaitable[MetadataResponse]:
-    request, picture = call.request, cluster.picture
-    view = _view(call)
+    request, topics = call.request, _Topics(call, cluster.picture)
     response = _without_topics(cluster, call)
-    if request.topics is None or (call.version == 0 and not request.topics):
-        response.topics = [shown(each, picture.brokers, view) for each in picture.topics.values()]
-        return response
-    _check_topics(request.topics, call.version)
-    names, unknown_ids = _asked_for(request.topics, picture)
-    missing = [name for name in names if name not in picture.topics]
-    topics = chain(
-        (_unknown_id(each) for each in unknown_ids),
-        (
-            shown(picture.topics[name], picture.brokers, view)
-            for name in names
-            if name in picture.topics
-        ),
-    )
-    if not (request.allow_auto_topic_creation and creator.serves_clients):
-        topics = chain(topics, (_failed(name, _not_there(name), view) for name in missing))
-        missing = []
-    if missing or len(request.topics) > FEW:
-        return _answer_in_turns(response, topics, creator, missing, view)
-    response.topics = list(topics)
+    creates = topics.missing and request.allow_auto_topic_creation and creator.serves_clients
+    if creates or topics.are_many:
+        return _answer_in_turns(response, topics, creator if creates else None)
+    response.topics = topics.shown()
     return response
+
+
+async def _answer_in_turns(
+    response: MetadataResponse, topics: _Topics, creator: Creator | None
+) -> MetadataResponse:
+    response.topics = await topics.shown_in_turns(creator)
+    return response
+
+
+class _Topics:
+    """Those that are asked for: there, or missing."""
+
+    def __init__(self, call: Call[MetadataRequest], picture: Picture) -> None:
+        self._brokers = picture.brokers
+        self._view = _view(call)
+        names, self._unknown_ids = _asked_for(call, picture)
+        self._known = [picture.topics[name] for name in names if name in picture.topics]
+        self.missing = [name for name in names if name not in picture.topics]
+
+    @property
+    def are_many(self) -> bool:
+        partition_count = sum([len(topic.partitions) for topic in self._known])
+        return len(self._unknown_ids) + len(self.missing) + partition_count > FEW
+
+    def shown(self) -> list[ShownTopic]:
+        brokers, view = self._brokers, self._view
+        return [
+            *map(_unknown_id, self._unknown_ids),
+            *[shown(topic, brokers, view) for topic in self._known],
+            *[_failed(name, _not_there(name), view) for name in self.missing],
+        ]
+
+    async def shown_in_turns(self, creator: Creator | None) -> list[ShownTopic]:
+        """What is missing is created, where there is a creator."""
+        turn, view, missing = Turn(), self._view, self.missing
+        lines = await turn.listed(map(_unknown_id, self._unknown_ids))
+        lines += await show_in_turns(self._known, self._brokers, view)
+        if creator is None:
+            failed = (_failed(name, _not_there(name), view) for name in missing)
+        else:
+            told = await creator.create(missing)
+            failed = (_failed(name, told[name], view) for name in missing)
+        return lines + await turn.listed(failed)
 
 
 def refused(call: Call[MetadataRequest], failure: KafkaError) -> MetadataResponse:
@@ -98,21 +121,6 @@ def refused(call: Call[MetadataRequest], failure: KafkaError) -> MetadataRespons
         ],
         error_code=code_of(failure),
     )
-
-
-async def _answer_in_turns(
-    response: MetadataResponse,
-    topics: Iterable[ShownTopic],
-    creator: Creator,
-    created: Collection[str],
-    view: View,
-) -> MetadataResponse:
-    turn = Turn()
-    response.topics = await turn.listed(topics)
-    if created:
-        told = await creator.create(created)
-        response.topics += await turn.listed(_failed(name, told[name], view) for name in created)
-    return response
 
 
 def _view(call: Call[MetadataRequest]) -> View:
@@ -142,16 +150,14 @@ def _without_topics(cluster: Cluster, call: Call[MetadataRequest]) -> MetadataRe
     )
 
 
-def _check_topics(topics: _Topics, version: int) -> None:
-    for each in topics:
-        if version < BY_TOPIC_ID and each.name is None:
-            raise InvalidRequest(f"In version {version} a topic must have a name.")
-        if version < BY_TOPIC_ID and each.topic_id != ZERO_UUID:
-            raise InvalidRequest(f"In version {version} topics cannot be asked for by their ids.")
-
-
-def _asked_for(topics: _Topics, picture: Picture) -> tuple[list[str], list[Uuid]]:
+def _asked_for(
+    call: Call[MetadataRequest], picture: Picture
+) -> tuple[Collection[str], Collection[Uuid]]:
     """Names, and the ids that are no topic's; each once."""
+    topics = call.request.topics
+    if topics is None or (call.version == 0 and not topics):
+        return picture.topics.keys(), ()
+    _check_topics(topics, call.version)
     ids = dict.fromkeys(each.topic_id for each in topics if each.topic_id != ZERO_UUID)
     if ids:
         names = [picture.names[each] for each in ids if each in picture.names]
@@ -159,7 +165,15 @@ def _asked_for(topics: _Topics, picture: Picture) -> tuple[list[str], list[Uuid]
     if any(each.name is None for each in topics):
         # Kafka's answer too: it has not thought of this.
         raise KafkaError("A topic has neither a name nor an id.")
-    return list(dict.fromkeys(each.name for each in topics if each.name is not None)), []
+    return dict.fromkeys(each.name for each in topics if each.name is not None), ()
+
+
+def _check_topics(topics: Iterable[MetadataRequest.Topic], version: int) -> None:
+    for each in topics:
+        if version < BY_TOPIC_ID and each.name is None:
+            raise InvalidRequest(f"In version {version} a topic must have a name.")
+        if version < BY_TOPIC_ID and each.topic_id != ZERO_UUID:
+            raise InvalidRequest(f"In version {version} topics cannot be asked for by their ids.")
 
 
 def _not_there(name: str) -> KafkaError:

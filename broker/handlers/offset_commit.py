@@ -7,6 +7,7 @@ committed is refused alone; what the group, or its log, says against it is said 
 from __future__ import annotations
 
 from collections.abc import Awaitable
+from functools import partial
 from typing import Protocol
 
 from odradek.broker.call import Call, Parked
@@ -53,57 +54,66 @@ def handle(
 ) -> Response | Awaitable[Response]:
     if call.version == 0:
         return _commit_to_the_store(groups, cluster, old, call)
-    request, longest = call.request, groups.world.settings.metadata_max_bytes
-    response, commits, lines = Response(topics=[]), [], []
-    now = groups.world.now_ms()
+    request, world = call.request, groups.world
+    longest, now_ms = world.settings.metadata_max_bytes, world.now_ms()
+    expires_ms = (
+        NEVER if request.retention_time_ms == _UNSET else now_ms + request.retention_time_ms
+    )
+    topics: list[Topic] = []
+    commits: list[NewCommit] = []
+    committed: list[Line] = []
     for topic in request.topics:
-        shown: list[Line] = []
+        name, lines = topic.name, []
         for asked in topic.partitions:
-            code = _judged(cluster, topic.name, asked, longest)
-            line = Line(partition_index=asked.partition_index, error_code=code)
-            shown.append(line)
+            index = asked.partition_index
+            code = _judged(cluster, name, asked, longest)
+            line = Line(partition_index=index, error_code=code)
+            lines.append(line)
             if code == _NONE:
-                commits.append(_new_commit(topic.name, asked, request, now))
-                lines.append(line)
-            elif code == _TOO_LARGE:
-                lines.append(line)
-        response.topics.append(Topic(name=topic.name, partitions=shown))
-    if not lines:
-        return response
-    knows_epochs = call.version >= _FIRST_VERSION_WITH_EPOCHS
-    return _committed(groups, request, commits, (lines, response), knows_epochs=knows_epochs)
+                metadata, told_ms = asked.committed_metadata or "", asked.commit_timestamp
+                committed_ms = now_ms if told_ms == _UNSET else told_ms
+                commits.append(
+                    NewCommit(
+                        (name, index),
+                        asked.committed_offset,
+                        asked.committed_leader_epoch,
+                        metadata,
+                        committed_ms,
+                        expires_ms,
+                    )
+                )
+            if code != _UNKNOWN:
+                committed.append(line)
+        topics.append(Topic(name=name, partitions=lines))
+    response = Response(topics=topics)
+    return _commit(groups, call, commits, committed, response) if committed else response
 
 
-def _committed(
+def _commit(
     groups: GroupCoordinator,
-    request: OffsetCommitRequest,
+    call: Call[OffsetCommitRequest],
     commits: list[NewCommit],
-    answer: tuple[list[Line], Response],
-    *,
-    knows_epochs: bool,
+    lines: list[Line],
+    response: Response,
 ) -> Response | Parked[Response]:
-    """In ``answer``, the lines of partitions that there are, and all of it."""
-    lines, response = answer
+    """``lines`` are those of partitions that there are."""
+    request = call.request
+    group_id = request.group_id
     committer = Committer(
         request.member_id,
         request.group_instance_id,
         request.generation_id_or_member_epoch,
-        knows_epochs,
+        call.version >= _FIRST_VERSION_WITH_EPOCHS,
     )
     try:
-        shard = groups.shard(request.group_id)
-        written = commit(shard, request.group_id, committer, commits)
+        shard = groups.shard(group_id)
+        written = commit(shard, group_id, committer, commits)
     except KafkaError as failure:
         _refuse(lines, failure)
         return response
     if written is None or shard.log.is_replicated(written):
         return response
-    late = written
-
-    async def answer_when_replicated() -> Response:
-        return await _replicated(shard, late, lines, response)
-
-    return Parked(answer_when_replicated, ends_alone=True)
+    return Parked(partial(_replicated, shard, written, lines, response), ends_alone=True)
 
 
 async def _replicated(
@@ -127,18 +137,6 @@ def _judged(cluster: Cluster, topic: str, asked: Asked, longest: int) -> int:
         return _UNKNOWN
     metadata = asked.committed_metadata
     return _TOO_LARGE if metadata is not None and len(metadata) > longest else _NONE
-
-
-def _new_commit(topic: str, asked: Asked, request: OffsetCommitRequest, now: int) -> NewCommit:
-    retention_ms = request.retention_time_ms
-    return NewCommit(
-        (topic, asked.partition_index),
-        asked.committed_offset,
-        asked.committed_leader_epoch,
-        asked.committed_metadata or "",
-        now if asked.commit_timestamp == _UNSET else asked.commit_timestamp,
-        NEVER if retention_ms == _UNSET else now + retention_ms,
-    )
 
 
 async def _commit_to_the_store(

@@ -1,4 +1,7 @@
-"""OffsetDelete: a group's offsets of topics that it no longer reads are deleted."""
+"""OffsetDelete: a group's offsets of topics that it no longer reads are deleted.
+
+What the group says against it is said to all of it; else each partition has a line of its own.
+"""
 
 from __future__ import annotations
 
@@ -8,12 +11,9 @@ from odradek.broker.call import Call
 from odradek.broker.groups.committing import delete_offsets
 from odradek.broker.groups.coordinator import GroupCoordinator
 from odradek.protocol.api.offset_delete import OffsetDeleteRequest, OffsetDeleteResponse
-from odradek.protocol.error_codes import ErrorCode
-from odradek.protocol.errors import code_of
+from odradek.protocol.errors import UnknownTopicOrPartition, code_of
 
 Topic = OffsetDeleteResponse.Topic
-
-_UNKNOWN = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION.code
 
 
 class Cluster(Protocol):
@@ -25,17 +25,17 @@ class Cluster(Protocol):
 def handle(
     groups: GroupCoordinator, cluster: Cluster, call: Call[OffsetDeleteRequest]
 ) -> OffsetDeleteResponse:
-    """Of partitions that there are; the group is asked even if there are none."""
     request = call.request
     places = [
         (topic.name, asked.partition_index)
         for topic in request.topics
         for asked in topic.partitions
-        if cluster.has_partition(topic.name, asked.partition_index)
     ]
+    known = [place for place in places if cluster.has_partition(*place)]
     shard = groups.shard_of_members(request.group_id)
-    outcomes = delete_offsets(shard, request.group_id, places)
-    codes = {place: code_of(failure) for place, failure in outcomes.items()}
+    outcomes = delete_offsets(shard, request.group_id, known)
+    for place in places:
+        outcomes.setdefault(place, UnknownTopicOrPartition())
     return OffsetDeleteResponse(
         error_code=0,
         throttle_time_ms=0,
@@ -45,7 +45,7 @@ def handle(
                 partitions=[
                     Topic.Partition(
                         partition_index=asked.partition_index,
-                        error_code=codes.get((topic.name, asked.partition_index), _UNKNOWN),
+                        error_code=code_of(outcomes[topic.name, asked.partition_index]),
                     )
                     for asked in topic.partitions
                 ],

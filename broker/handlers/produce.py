@@ -3,23 +3,27 @@
 Each partition succeeds or fails alone; the response has a line for each.  With acks=0 there is no
 response; if a partition failed, the connection is closed, so that the client asks for metadata.
 
-Invariant: nothing but a turn on the loop is awaited before every batch is in its log.  A connection
-is busy meanwhile, so its requests reach the logs in the order in which they were sent.
+Where more records have to be read than fit into a turn on the loop, another process reads them
+first; then all batches are appended, those that nobody had to read among them.
+
+Invariant: nothing but that, and turns on the loop, is awaited before every batch is in its log.  A
+connection is busy meanwhile, so its requests reach the logs in the order in which they were sent.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterable, Iterator
 from functools import partial
 from struct import Struct
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from odradek.broker.call import Call, Disconnect, Parked
 from odradek.broker.handlers.leader_hints import Cluster as Leaders
 from odradek.broker.handlers.leader_hints import LeaderHints
 from odradek.broker.handlers.refusals import words
-from odradek.broker.metadata.internal_topics import INTERNAL_TOPICS
+from odradek.broker.handlers.unread_records import Reader, Unread, check_all, too_many
+from odradek.broker.record_reader import RECORDS_PER_TURN
 from odradek.broker.replicas.partition import ALL_IN_SYNC, Partition
 from odradek.broker.turns import FEW, Turn
 from odradek.protocol.api.produce import ProduceRequest, ProduceResponse
@@ -40,7 +44,12 @@ from odradek.protocol.errors import (
 )
 from odradek.protocol.records.batch import LOG_OVERHEAD_BYTES, MAGIC, TRANSACTIONAL_FLAG
 from odradek.protocol.types import Uuid
-from odradek.storage.admission.batch_validation import check_request
+from odradek.storage.admission.batch_validation import (
+    FIRST_VERSION_OF_ZSTD,
+    UNTOLD_COUNT,
+    check_request,
+)
+from odradek.storage.admission.checked_batch import CheckedBatch
 from odradek.storage.admission.errors import InvalidRecords, InvalidTimestamps
 from odradek.storage.log import Written
 
@@ -54,10 +63,13 @@ FAILURES_TOLD_MAX = 10
 NOT_TOLD = -1
 _FIRST_VERSION_OF_HINTS = 10
 _FIRST_VERSION_OF_TOPIC_IDS = 13
-#: Size, magic and attributes of a batch, from the position of its size on.
-_FIRST_BATCH = Struct(">i4xb4xh")
+#: Size, magic, attributes and count of a batch, from the position of its size on.  What is less
+#: than none is a great many.
+_FIRST_BATCH = Struct(">i4xb4xh34xI")
 _SIZE_POSITION = 8
 _LONG_ENOUGH = _SIZE_POSITION + _FIRST_BATCH.size
+_FIRST_MESSAGE = Struct(">i4xb4xh")
+_LONG_ENOUGH_OF_OLD = _SIZE_POSITION + _FIRST_MESSAGE.size
 _SMALLEST_BYTES = 14
 #: What is told without the start of the log.
 _WITHOUT_START = (
@@ -91,22 +103,40 @@ class Cluster(Leaders, Protocol):
 def handle(
     replicas: Replicas,
     cluster: Cluster,
+    reader: Reader,
     now_ms: Callable[[], int],
     call: Call[ProduceRequest],
 ) -> ProduceResponse | Awaitable[Answer] | None:
     request = call.request
-    count = _check_first_batches(request)
     appending = Appending(replicas, cluster, call, now_ms())
-    if count > FEW:
-        return _append_in_turns(appending, request)
-    response = ProduceResponse(
-        responses=[appending.answer(topic) for topic in request.topic_data if topic.partition_data]
-    )
+    if appending.check_first_batches() and (later := _append_later(appending, reader, now_ms)):
+        return later
+    response = ProduceResponse(responses=appending.append_all(request.topic_data))
     return _answer(appending, request, response)
 
 
-async def _append_in_turns(appending: Appending, request: ProduceRequest) -> Answer:
-    turn, response = Turn(), ProduceResponse(responses=[])
+def _append_later(
+    appending: Appending, reader: Reader, now_ms: Callable[[], int]
+) -> Awaitable[Answer] | None:
+    """None if it takes no longer than a turn after all."""
+    many: list[Unread] = []
+    if not appending.has_many_entries:
+        many = too_many(appending.unread())
+        if not many:
+            return None
+    return _append_in_turns(appending, many, reader, now_ms)
+
+
+async def _append_in_turns(
+    appending: Appending, many: list[Unread], reader: Reader, now_ms: Callable[[], int]
+) -> Answer:
+    turn, request = Turn(), appending.call.request
+    if appending.has_many_entries:
+        many = too_many(await turn.listed(appending.unread()))
+    if many:
+        await check_all(many, reader, now_ms)
+        appending.now_ms = now_ms()
+    response = ProduceResponse(responses=[])
     for topic in request.topic_data:
         if topic.partition_data:
             lines = await turn.listed(appending.appended(topic))
@@ -128,29 +158,6 @@ def _answer(appending: Appending, request: ProduceRequest, response: ProduceResp
     return response
 
 
-def _check_first_batches(request: ProduceRequest) -> int:
-    """One that is no batch, or of a transaction that nobody named, spoils the whole request.
-
-    For how many partitions it has records.
-    """
-    count = 0
-    is_named = request.transactional_id is not None
-    for topic in request.topic_data:
-        count += len(topic.partition_data)
-        for entry in topic.partition_data:
-            records = entry.records
-            if not isinstance(records, memoryview) or len(records) < _LONG_ENOUGH:
-                continue
-            size, magic, attributes = _FIRST_BATCH.unpack_from(records, _SIZE_POSITION)
-            if size < _SMALLEST_BYTES or not 0 <= magic <= MAGIC:
-                raise CorruptMessage(f"a batch of {size} bytes and magic {magic}")
-            if is_named or magic != MAGIC or not attributes & TRANSACTIONAL_FLAG:
-                continue
-            if LOG_OVERHEAD_BYTES + size <= len(records):
-                raise TransactionalIdAuthorizationFailed()
-    return count
-
-
 class Waiting(NamedTuple):
     """A line that tells of success, once that is certain."""
 
@@ -165,13 +172,15 @@ class Appending:
 
     __slots__ = (
         "_acks",
-        "_call",
+        "_are_usual",
         "_cluster",
-        "_now_ms",
         "_replicas",
         "_version",
+        "call",
         "failures",
+        "has_many_entries",
         "hints",
+        "now_ms",
         "waiting",
     )
 
@@ -180,42 +189,95 @@ class Appending:
     ) -> None:
         self._replicas = replicas
         self._cluster = cluster
-        self._call = call
+        self.call = call
         self._acks = call.request.acks
         self._version = call.version
-        self._now_ms = now_ms
+        self.now_ms = now_ms
+        #: Whether no more has to be looked at than the first batches.
+        self._are_usual = False
         self.failures: list[str] = []
         self.waiting: list[Waiting] = []
         #: Made if there is any.
         self.hints: LeaderHints | None = None
 
-    def answer(self, topic: Topic) -> ProduceResponse.Topic:
-        """Append the records of a topic; its lines, of which some may have to wait."""
-        return _answered(topic, [self._append(topic, entry) for entry in topic.partition_data])
+    def check_first_batches(self) -> bool:
+        """One that is no batch, or of a transaction that nobody named, spoils the whole request.
+
+        Whether it may take longer than a turn to append them all.
+        """
+        count, claimed, request = 0, 0, self.call.request
+        is_named = request.transactional_id is not None
+        are_usual = self._acks in ACKS and self._version >= FIRST_VERSION_OF_ZSTD
+        for topic in request.topic_data:
+            count += len(topic.partition_data)
+            for entry in topic.partition_data:
+                records = entry.records
+                if not isinstance(records, memoryview) or len(records) < _LONG_ENOUGH:
+                    are_usual, claimed = False, UNTOLD_COUNT
+                    _check_short(records, is_named=is_named)
+                    continue
+                size, magic, attributes, here = _FIRST_BATCH.unpack_from(records, _SIZE_POSITION)
+                # No less than the cost of reading will be.
+                claimed += here + (size >> 4 if attributes else size >> 6)
+                if size < _SMALLEST_BYTES or not 0 <= magic <= MAGIC:
+                    raise CorruptMessage(f"a batch of {size} bytes and magic {magic}")
+                if magic != MAGIC or LOG_OVERHEAD_BYTES + size != len(records):
+                    are_usual, claimed = False, UNTOLD_COUNT
+                if is_named or magic != MAGIC or not attributes & TRANSACTIONAL_FLAG:
+                    continue
+                if LOG_OVERHEAD_BYTES + size <= len(records):
+                    raise TransactionalIdAuthorizationFailed()
+        self._are_usual = are_usual
+        self.has_many_entries = count > FEW
+        return claimed > RECORDS_PER_TURN or self.has_many_entries
+
+    def unread(self) -> Iterator[Unread]:
+        """One by one, those to which nothing is opposed but what their records may show."""
+        for topic in self.call.request.topic_data:
+            for entry in topic.partition_data:
+                try:
+                    partition = self._partition(topic, entry.index)
+                    partition.leading()
+                    records = self._checked(partition, entry.records)
+                except KafkaError:
+                    continue  # which is told when it is appended
+                yield Unread(entry, partition, records)
+
+    def append_all(self, topics: Iterable[Topic]) -> list[ProduceResponse.Topic]:
+        """Append the records of all topics; their lines, of which some may have to wait."""
+        answered = []
+        for topic in topics:
+            if topic.partition_data:
+                lines = []
+                for entry in topic.partition_data:
+                    lines.append(self._append(topic, entry))  # noqa: PERF401 - a call less
+                answered.append(_answered(topic, lines))
+        return answered
 
     def appended(self, topic: Topic) -> Iterator[Line]:
-        """The same lines, one by one."""
+        """The same lines of one topic, one by one."""
         return (self._append(topic, entry) for entry in topic.partition_data)
 
     def _append(self, topic: Topic, entry: Topic.Partition) -> Line:
         index, checked = entry.index, None
+        records: Any = entry.records  # a view, if they are usual, or what was found in them
+        entry.records = None  # only offsets are kept while the answer waits
         try:
-            partition = self._replicas.partition(self._name_of(topic, index), index)
-            records = self._checked(partition, entry)
+            partition = self._partition(topic, index)
+            if not self._are_usual or partition.is_internal:
+                records = self._checked(partition, records)
             checked = partition
-            written = partition.append(records, acks=self._acks, now_ms=self._now_ms)
+            written = partition.append(records, acks=self._acks, now_ms=self.now_ms)
         except KafkaError as failure:
             line = Line(index=index, error_code=0, base_offset=NOT_TOLD)
             self.failed(line, topic, checked, failure)
             return line
-        finally:
-            entry.records = None  # only offsets are kept while the answer waits
         line = Line(
             index=index,
             error_code=0,
             base_offset=written.first_offset,
             log_append_time_ms=written.append_time_ms,
-            log_start_offset=partition.log.start_offset,
+            log_start_offset=partition.hosted.log.start_offset,
         )
         if not partition.is_acknowledged(written, acks=self._acks):
             self.waiting.append(Waiting(line, topic, partition, written))
@@ -232,13 +294,13 @@ class Appending:
 
     def _hint(self, line: Line, topic: Topic, partition: Partition | None) -> None:
         if self.hints is None:
-            self.hints = LeaderHints(self._cluster, self._call.peer.listener)
+            self.hints = LeaderHints(self._cluster, self.call.peer.listener)
         # It may have been deleted while the answer waited.
         name = topic.name or self._cluster.name_of(topic.topic_id) or ""
         leader = self.hints.leader_of(name, line.index, partition)
         line.current_leader = Line.LeaderIdAndEpoch(leader_id=leader.id, leader_epoch=leader.epoch)
 
-    def _name_of(self, topic: Topic, index: int) -> str:
+    def _partition(self, topic: Topic, index: int) -> Partition:
         name = topic.name
         if self._version >= _FIRST_VERSION_OF_TOPIC_IDS:
             found = self._cluster.name_of(topic.topic_id)
@@ -247,19 +309,30 @@ class Appending:
             name = found
         if not self._cluster.has_partition(name, index):
             raise UnknownTopicOrPartition(f"there is no {name}-{index}")
-        return name
+        return self._replicas.partition(name, index)
 
-    def _checked(self, partition: Partition, entry: Topic.Partition) -> memoryview:
-        records = entry.records
-        if not isinstance(records, memoryview):
+    def _checked(self, partition: Partition, records: Any) -> Any:
+        received = records.received if isinstance(records, CheckedBatch) else records
+        if not isinstance(received, memoryview):
             raise InvalidRecord("no records")
-        check_request(records, version=self._version)
+        check_request(received, version=self._version)
         if self._acks not in ACKS:
             raise InvalidRequiredAcks(f"acks={self._acks}")
-        topic = partition.topic_partition.topic
-        if topic in INTERNAL_TOPICS and self._call.client_id != ADMIN_CLIENT_ID:
-            raise InvalidTopic(f"{topic} is written by brokers only")
+        if partition.is_internal and self.call.client_id != ADMIN_CLIENT_ID:
+            raise InvalidTopic(f"{partition.topic_partition.topic} is written by brokers only")
         return records
+
+
+def _check_short(records: object, *, is_named: bool) -> None:
+    """The first batch of what is too short for one of today's, but perhaps not for an old one."""
+    if not isinstance(records, memoryview) or len(records) < _LONG_ENOUGH_OF_OLD:
+        return
+    size, magic, attributes = _FIRST_MESSAGE.unpack_from(records, _SIZE_POSITION)
+    if size < _SMALLEST_BYTES or not 0 <= magic <= MAGIC:
+        raise CorruptMessage(f"a batch of {size} bytes and magic {magic}")
+    is_transactional = magic == MAGIC and attributes & TRANSACTIONAL_FLAG
+    if is_transactional and not is_named and LOG_OVERHEAD_BYTES + size <= len(records):
+        raise TransactionalIdAuthorizationFailed()
 
 
 def _answered(topic: Topic, lines: list[Line]) -> ProduceResponse.Topic:

@@ -11,12 +11,13 @@ Owner: the event loop.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple
 
 from odradek.broker.metadata.authorized_operations import NOT_ASKED_FOR
 from odradek.broker.metadata.internal_topics import INTERNAL_TOPICS
 from odradek.broker.metadata.picture import Brokers, Node, PartitionState, Topic
+from odradek.broker.turns import FEW, Turn
 from odradek.controller.leadership import NO_LEADER
 from odradek.protocol.api.metadata import MetadataResponse
 from odradek.protocol.error_codes import ErrorCode
@@ -49,22 +50,46 @@ def shown(topic: Topic, brokers: Brokers, view: View) -> ShownTopic:
     kept: tuple[Brokers, ShownTopic] | None = topic.views.get(view)
     if kept is not None and kept[0] is brokers:
         return kept[1]
-    nodes = brokers.at(view.listener)
-    partition = _reachable if view.only_reachable else _partition
-    absent = LISTENER_NOT_FOUND if view.tells_of_listeners else LEADER_NOT_AVAILABLE
+    return _kept(topic, brokers, view, list(_partitions(topic, brokers, view)))
+
+
+async def show_in_turns(topics: Iterable[Topic], brokers: Brokers, view: View) -> list[ShownTopic]:
+    """The same, of many, or of such as have many partitions."""
+    turn, all_shown = Turn(), []
+    for topic in topics:
+        kept = topic.views.get(view)
+        if len(topic.partitions) > FEW and (kept is None or kept[0] is not brokers):
+            partitions = await turn.listed(_partitions(topic, brokers, view))
+            all_shown.append(_kept(topic, brokers, view, partitions))
+        else:
+            all_shown.append(shown(topic, brokers, view))
+        if turn.is_over:
+            await turn.next()
+    return all_shown
+
+
+def _kept(
+    topic: Topic, brokers: Brokers, view: View, partitions: list[ShownPartition]
+) -> ShownTopic:
     answer = ShownTopic(
         error_code=NONE,
         name=topic.name,
         topic_id=topic.id,
         is_internal=topic.name in INTERNAL_TOPICS,
-        partitions=[
-            partition(state, nodes, absent if state.leader in brokers.ids else LEADER_NOT_AVAILABLE)
-            for state in topic.partitions.values()
-        ],
+        partitions=partitions,
         topic_authorized_operations=view.operations,
     )
     topic.views[view] = brokers, answer
     return answer
+
+
+def _partitions(topic: Topic, brokers: Brokers, view: View) -> Iterator[ShownPartition]:
+    nodes = brokers.at(view.listener)
+    partition = _reachable if view.only_reachable else _partition
+    absent = LISTENER_NOT_FOUND if view.tells_of_listeners else LEADER_NOT_AVAILABLE
+    for state in topic.partitions.values():
+        is_alive = state.leader in brokers.ids
+        yield partition(state, nodes, absent if is_alive else LEADER_NOT_AVAILABLE)
 
 
 def _partition(state: PartitionState, nodes: Mapping[int, Node], absent: int) -> ShownPartition:

@@ -5,10 +5,12 @@ endpoint.py            listeners as they are written in settings
 listener.py            listening sockets, and what others are told of them
 acceptor.py            accepts, within the limits, and hands to processors
 connection_limits.py   how many connections, from where, how fast
+own_connections.py     the broker's own controller, which no limit keeps out
 processor.py           owns connections; ends idle ones
 processor_thread.py    a processor with a thread of its own
 connection.py          frames in, answers out, in order
 surroundings.py        what the connections of a processor share
+watch.py               what the loop watches of a socket
 receive_buffers.py     where frames are received
 outbox.py              what has not gone out yet
 transport.py           the stream of bytes below; where TLS will go

@@ -22,6 +22,7 @@ from odradek.broker.call import Peer
 from odradek.broker.network.connection_limits import ConnectionLimits, plain_host
 from odradek.broker.network.failure_log import FailureLog
 from odradek.broker.network.listener import AS_THE_SYSTEM_HAS_IT, Listener
+from odradek.broker.network.own_connections import OwnConnections
 
 log = logging.getLogger(__name__)
 
@@ -42,6 +43,7 @@ class Reception:
     """What the acceptors of all listeners share."""
 
     limits: ConnectionLimits
+    own: OwnConnections
     failures: FailureLog
     send_buffer_bytes: int
     #: A number for each connection.
@@ -84,21 +86,27 @@ class Acceptor:
         self._listener.close()
 
     def resume(self) -> None:
-        """A connection was closed, or the limits were changed."""
+        """A connection was closed, the limits were changed, or one of our own is on its way."""
         if self._waits_for_room:
             self._go_on()
 
     def _accept_some(self) -> None:
         for _ in range(ACCEPTED_PER_TURN):
-            if not self._reception.limits.has_room(self._name):
-                self._pause(for_room=True)
-                return
-            delay_s = self._reception.limits.delay_s(self._name)
-            if delay_s:
-                self._pause(retry_s=delay_s)
+            if not self._reception.own.are_expected and self._must_wait():
                 return
             if not self._accept_one():
                 return
+
+    def _must_wait(self) -> bool:
+        """Whether none may come in now; it is seen to that they can later."""
+        limits = self._reception.limits
+        if not limits.has_room(self._name):
+            self._pause(for_room=True)
+            return True
+        delay_s = limits.delay_s(self._name)
+        if delay_s:
+            self._pause(retry_s=delay_s)
+        return delay_s > 0
 
     def _accept_one(self) -> bool:
         """Whether to ask for another."""
@@ -121,7 +129,8 @@ class Acceptor:
 
     def _welcome(self, accepted: socket.socket, host: str, port: int) -> None:
         limits = self._reception.limits
-        if not limits.admit(self._name, host):
+        is_own = self._reception.own.takes(accepted)
+        if not is_own and not (limits.has_room(self._name) and limits.admit(self._name, host)):
             self._reception.failures.warn("%s has too many connections: one is closed", host)
             accepted.close()
             return
@@ -131,11 +140,12 @@ class Acceptor:
         except OSError as failure:
             log.debug("A connection from %s was gone: %s", host, failure)
             accepted.close()
-            limits.release(host)
+            if not is_own:
+                limits.release(host)
             return
         index = self._reception.next_index()
         connection_id = f"{plain_host(local[0])}:{local[1]}-{host}:{port}-{index}"
-        peer = Peer(connection_id, host, self._name, self._is_control_plane)
+        peer = Peer(connection_id, host, self._name, self._is_control_plane, is_own)
         next(self._processors).adopt(accepted, peer)
         if limits.is_exceeded():
             self._reception.make_room()

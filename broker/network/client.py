@@ -14,6 +14,7 @@ from contextlib import suppress
 from itertools import count
 from typing import TypeVar
 
+from odradek.broker.network.own_connections import OwnConnections
 from odradek.protocol.api_keys import ApiKey
 from odradek.protocol.codec import decode, decode_prefix
 from odradek.protocol.errors import DecodeError
@@ -34,11 +35,21 @@ _CORRELATION_ID_MAX = 2**31
 class BrokerClient:
     """A client of one broker."""
 
-    def __init__(self, host: str, port: int, *, client_id: str, timeout_s: float) -> None:
+    def __init__(
+        self,
+        host: str,
+        port: int,
+        *,
+        client_id: str,
+        timeout_s: float,
+        own: OwnConnections | None = None,
+    ) -> None:
+        """``own``, if the other broker is this one."""
         self._host = host
         self._port = port
         self._client_id = client_id
         self._timeout_s = timeout_s
+        self._own = own
         self._sent = count()
         self._turn = asyncio.Lock()
         self._connection: tuple[asyncio.StreamReader, asyncio.StreamWriter] | None = None
@@ -88,8 +99,13 @@ class BrokerClient:
         if self._connection is not None and _is_lost(*self._connection):
             self._disconnect()
         if self._connection is None:
-            self._connection = await asyncio.open_connection(self._host, self._port)
+            self._connection = await self._connect()
         return self._connection
+
+    async def _connect(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+        if self._own is None:
+            return await asyncio.open_connection(self._host, self._port)
+        return await asyncio.open_connection(sock=await self._own.connect(self._host, self._port))
 
     def _disconnect(self) -> None:
         if self._connection is not None:

@@ -2,11 +2,12 @@
 
 A frame is four bytes of size, big-endian, and so many bytes.  The answer that comes at once is sent
 in the same call; while one is waited for, or does not go out, the connection is busy: nothing more
-is read.  What had been received already is answered next, without asking the kernel.
+is read.  What had been received already is answered next, without asking the kernel.  Of many that
+came at once some are answered, and the next after others have had their turn.
 
 Waiting for an answer costs nothing: the loop goes on watching, and only if it reports something is
-it told to stop, after a look whether the peer is gone.  A peer that only ended its side gets its
-answers.  While one does not go out the loop watches for room alone, which a reset makes too.
+it told to stop, after a look whether the peer is gone.  One that only ended its side gets answers.
+While one does not go out the loop watches for room alone, which a reset makes too.
 
 Invariant: a frame lies where it was received, untouched, until its answer is out or parked.
 Invariant: what is unsent is no more than GATHERED_BYTES and one answer.
@@ -22,9 +23,12 @@ from typing import Any
 from odradek.broker.call import Disconnect, Parked, Peer
 from odradek.broker.network.outbox import Outbox
 from odradek.broker.network.pending_answers import FAILED, Outcome
+from odradek.broker.network.receive_buffers import IncompleteFrame
 from odradek.broker.network.request_in_hand import RequestInHand
 from odradek.broker.network.surroundings import HandOver, Surroundings
 from odradek.broker.network.transport import PeerGone, Transport
+from odradek.broker.network.watch import Watch
+from odradek.broker.turns import Turn
 from odradek.protocol.errors import DecodeError
 from odradek.protocol.header import SIZE
 
@@ -33,6 +37,11 @@ log = logging.getLogger(__name__)
 # Copying so little costs less than lending the shared buffer while an answer is waited for.
 COPIED_BYTES_MAX = 16 * 1024
 
+# What begins in so many is answered without a look at the clock: the five small requests that most
+# producers have in flight should not pay for the few clients that send hundreds.
+BYTES_AT_ONCE = 1280
+
+_SIZE_BYTES = SIZE.size
 _size_at = SIZE.unpack_from
 
 
@@ -43,19 +52,16 @@ class Connection:
         "_around",
         "_ask",
         "_carried",
-        "_filled",
         "_held",
         "_in_hand",
         "_is_blocked",
         "_is_draining",
-        "_is_reading",
-        "_is_writing",
         "_outbox",
         "_own",
-        "_own_end",
         "_pending",
         "_transport",
         "_waits",
+        "_watch",
         "is_awaiting",
         "is_closed",
         "peer",
@@ -72,10 +78,7 @@ class Connection:
         self._outbox = Outbox(transport)
         #: Up to three bytes of a size.
         self._carried = b""
-        #: A buffer for one frame that did not come whole: its end there, and how much has come.
-        self._own: memoryview | None = None
-        self._own_end = 0
-        self._filled = 0
+        self._own: IncompleteFrame | None = None
         #: The buffer in which the frame lies that is being answered, to be given back.
         self._held: memoryview | None = None
         #: What was received beyond that frame.
@@ -84,11 +87,10 @@ class Connection:
         #: Whether a handler was waited for before, and so may be again.
         self._waits = False
         self.is_awaiting = False
-        #: Whether there is no room for what comes next.
+        #: Whether there is no room for what comes next, or others have their turn.
         self._is_blocked = False
         self._is_draining = False
-        self._is_reading = False
-        self._is_writing = False
+        self._watch = Watch(around.loop, transport.descriptor)
 
     @property
     def descriptor(self) -> int:
@@ -106,7 +108,7 @@ class Connection:
         self._run(self._answered, outcome)
 
     def resume(self) -> None:
-        """There may be room now."""
+        """There may be room now, and others have had their turn."""
         if self._is_blocked and not self.is_closed:
             self._is_blocked = False
             self._run(self._continue)
@@ -114,15 +116,14 @@ class Connection:
     def drain(self) -> None:
         """Close as soon as nothing is owed any more; read nothing until then."""
         self._is_draining = True
-        self._stop_reading()
+        self._watch.stop_reading()
         self._close_if_drained()
 
     def close(self) -> None:
         if self.is_closed:
             return
         self.is_closed = self.peer.is_gone = True
-        self._stop_reading()
-        self._stop_writing()
+        self._watch.stop()
         self._transport.close()
         self._outbox = Outbox(self._transport)
         if not self._in_hand.needs_frame:
@@ -172,13 +173,13 @@ class Connection:
             if self._transport.has_unread:
                 self._read_unread()
 
-    def _fill(self, own: memoryview) -> None:
-        received = self._receive(own[self._filled : self._own_end])
+    def _fill(self, own: IncompleteFrame) -> None:
+        received = self._receive(own.missing)
         if received:
-            self._filled += received
-            if self._filled == self._own_end:
-                self._own, self._held = None, own
-                self._consume(own, self._own_end)
+            own.filled += received
+            if own.filled == own.end:
+                self._own, self._held = None, own.view
+                self._consume(own.view, own.end)
             if self._transport.has_unread:
                 self._read_unread()
 
@@ -200,7 +201,10 @@ class Connection:
     def _consume(self, view: memoryview, end: int) -> None:
         """Answer what has come, and put aside what cannot be answered yet."""
         try:
-            position = self._answer(view, end)
+            if end <= BYTES_AT_ONCE:
+                position = self._answer(view, 0, end, end)
+            else:
+                position = self._answer_in_turns(view, end)
         finally:
             self._flush()
         if self.is_closed:
@@ -218,16 +222,35 @@ class Connection:
         if self._held is not None:
             self._give_back()
 
-    def _answer(self, view: memoryview, end: int) -> int:
-        """Where the first frame begins that is not answered, or not whole."""
-        position = 0
-        while not self._outbox.is_stuck and (after := self._frame_end(view, position, end)):
-            answer = self._ask(view[position + 4 : after], self.peer)
-            if isinstance(answer, list | tuple):
-                self._outbox.add(answer)
+    def _answer_in_turns(self, view: memoryview, end: int) -> int:
+        """As below, but what is left when its turn is over waits for the next."""
+        position, after = 0, self._answer(view, 0, BYTES_AT_ONCE, end)
+        turn: Turn | None = None
+        while position < after <= end - _SIZE_BYTES and not self.is_busy:
+            turn = turn or Turn()
+            if turn.is_over:
+                self._is_blocked = True
+                self._around.loop.call_soon(self.resume)
+                break
+            position, after = after, self._answer(view, after, after + _SIZE_BYTES, end)
+        return after
+
+    def _answer(self, view: memoryview, position: int, soon: int, end: int) -> int:
+        """Where the first frame begins that is not answered, not whole, or not before ``soon``."""
+        outbox, ask, peer = self._outbox, self._ask, self.peer
+        while position + _SIZE_BYTES <= soon and not outbox.is_stuck:
+            (size,) = _size_at(view, position)
+            if not 0 <= size <= self._around.frame_bytes_max:
+                raise self._around.refused(size)
+            after: int = position + _SIZE_BYTES + size
+            if after > end:
+                break
+            answer = ask(view[position + _SIZE_BYTES : after], peer)
+            if isinstance(answer, list):
+                outbox.add(answer)
             elif answer is HandOver.NO_ROOM:
                 self._is_blocked = True
-                return position
+                break
             elif answer is not None:
                 # Before anything else can fail: a handler is at work in the frame.
                 self._hold(view)
@@ -235,17 +258,6 @@ class Connection:
                 return after
             position = after
         return position
-
-    def _frame_end(self, view: memoryview, position: int, end: int) -> int:
-        """0 if the frame has not come whole."""
-        if end - position < SIZE.size:
-            return 0
-        (size,) = _size_at(view, position)
-        if not 0 <= size <= self._around.frame_bytes_max:
-            most = self._around.frame_bytes_max
-            raise Disconnect(f"a request of {size} bytes, where 0 to {most} are allowed")
-        after: int = position + SIZE.size + size
-        return after if after <= end else 0
 
     def _await(self, answer: Any, size: int) -> None:
         self.is_awaiting = True
@@ -256,28 +268,25 @@ class Connection:
 
     def _put_aside(self, rest: memoryview) -> None:
         """The beginning of a frame, whose size was looked at if it is there."""
-        if len(rest) < SIZE.size:
+        if len(rest) < _SIZE_BYTES:
             self._carried = bytes(rest)
             return
         if self._around.memory.is_exhausted:
             self._pending = memoryview(bytearray(rest))
             self._wait_for_room()
             return
-        self._own_end = _size_at(rest)[0] + SIZE.size
-        self._own = self._around.buffers.take(self._own_end)
-        self._own[: len(rest)] = rest
-        self._filled = len(rest)
-        self._in_hand.count(self._own_end)
+        size = _size_at(rest)[0] + _SIZE_BYTES
+        self._own = IncompleteFrame(self._around.buffers.take(size), size, rest)
+        self._in_hand.count(size)
 
     # Answers out.
 
     def _flush(self) -> None:
         outbox = self._outbox
         outbox.flush()
-        if outbox.is_stuck and not self._is_writing:
-            self._is_writing = True
-            self._around.loop.add_writer(self._transport.descriptor, self._run, self._writable)
-            self._stop_reading()
+        if outbox.is_stuck and not self._watch.is_writing:
+            self._watch.write(self._run, self._writable)
+            self._watch.stop_reading()
 
     def _writable(self) -> None:
         self._outbox.push()
@@ -289,8 +298,8 @@ class Connection:
             # Whoever asks for much has often asked for the next already.
             self._readable()
         if not self._outbox.is_stuck:
-            self._watch()
-            self._stop_writing()
+            self._watch_for_more()
+            self._watch.stop_writing()
 
     def _answered(self, outcome: Outcome) -> None:
         if isinstance(outcome, Parked):
@@ -331,7 +340,7 @@ class Connection:
                 self._give_back()
             else:
                 self._consume(pending, len(pending))
-            if not (self.is_busy or self._is_writing):
+            if not (self.is_busy or self._watch.is_writing):
                 self._read_on()
 
     # Reading, and not reading.
@@ -344,17 +353,16 @@ class Connection:
             return
         except OSError as lost:
             raise PeerGone(str(lost)) from lost
-        self._stop_reading()
+        self._watch.stop_reading()
 
     def _read_on(self) -> None:
-        self._watch()
+        self._watch_for_more()
         if self._transport.has_unread:
             self._read_unread()
 
-    def _watch(self) -> None:
-        if not (self._is_reading or self.is_closed or self._is_draining):
-            self._is_reading = True
-            self._around.loop.add_reader(self._transport.descriptor, self._run, self._readable)
+    def _watch_for_more(self) -> None:
+        if not (self._watch.is_reading or self.is_closed or self._is_draining):
+            self._watch.read(self._run, self._readable)
 
     def _read_unread(self) -> None:
         """What the loop does not report, since the transport has it already."""
@@ -364,16 +372,6 @@ class Connection:
     def _read_if_open(self) -> None:
         if not self.is_closed:
             self._readable()
-
-    def _stop_reading(self) -> None:
-        if self._is_reading:
-            self._is_reading = False
-            self._around.loop.remove_reader(self._transport.descriptor)
-
-    def _stop_writing(self) -> None:
-        if self._is_writing:
-            self._is_writing = False
-            self._around.loop.remove_writer(self._transport.descriptor)
 
     def _wait_for_room(self) -> None:
         self._is_blocked = True

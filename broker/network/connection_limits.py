@@ -2,7 +2,8 @@
 
 In all and in a second: a listener without room accepts no more until there is.  From one address:
 what comes beyond is closed.  The listeners between brokers and for the controller are privileged,
-if there are others: they have room always, at the cost of a connection of the others.
+if there are others: they have room always, at the cost of a connection of the others.  This
+broker's own controller is not counted, and comes in by any (own_connections.py).
 
 Owner: the core loop.
 """
@@ -23,6 +24,10 @@ log = logging.getLogger(__name__)
 BURST_S = 1.0
 # Far below any interval, far above what adding up seconds loses.
 ROUNDING_S = 1e-9
+NOBODY = (
+    "max.connections is 0: nobody is let in, but for whoever comes by the listener of the brokers "
+    "(inter.broker.listener.name), if there are others"
+)
 
 
 class ConnectionLimits:
@@ -42,6 +47,8 @@ class ConnectionLimits:
     def apply(self, settings: NetworkSettings) -> None:
         """Change the limits, but for those of single addresses; those who have come stay."""
         self._settings = settings
+        if not settings.max_connections:
+            log.warning(NOBODY)
         self._interval_s = BURST_S / max(settings.max_connection_creation_rate, 1)
 
     def apply_overrides(self, most_by_address: Mapping[str, int]) -> None:

@@ -55,3 +55,19 @@ class ReceiveBuffers:
         if self._spare_bytes + size <= KEPT_BYTES_MAX:
             self._spare_bytes += size
             self._spare.setdefault(size, []).append(buffer)
+
+
+class IncompleteFrame:
+    """A frame, from its size to ``end`` in ``view``; so many bytes as ``filled`` have come."""
+
+    __slots__ = ("end", "filled", "view")
+
+    def __init__(self, view: memoryview, end: int, begun: memoryview) -> None:
+        self.view = view
+        self.end = end
+        self.filled = len(begun)
+        view[: self.filled] = begun
+
+    @property
+    def missing(self) -> memoryview:
+        return self.view[self.filled : self.end]

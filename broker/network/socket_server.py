@@ -23,6 +23,7 @@ from odradek.broker.network.connection_limits import ConnectionLimits, by_addres
 from odradek.broker.network.endpoint import Endpoint
 from odradek.broker.network.failure_log import FailureLog
 from odradek.broker.network.listener import Listener, open_listener, resolved
+from odradek.broker.network.own_connections import OwnConnections
 from odradek.broker.network.pending_answers import PendingAnswers, Starter
 from odradek.broker.network.processor import Limits, Processor
 from odradek.broker.network.processor_thread import ProcessorThread
@@ -70,8 +71,11 @@ class SocketServer:
         self._start = start
         self._pending = PendingAnswers(start)
         self._limits = ConnectionLimits(settings, now=self._loop.time)
+        #: By which its own controller connects to this broker.
+        self.own = OwnConnections(self._resume_acceptors)
         self._reception = Reception(
             limits=self._limits,
+            own=self.own,
             failures=FailureLog(self._loop.time, self._loop.call_later),
             send_buffer_bytes=settings.socket_send_buffer_bytes,
             next_index=count().__next__,
@@ -216,7 +220,8 @@ class SocketServer:
 
     def _connection_ended(self, peer: Peer) -> None:
         self._pending.drop(peer.connection_id)
-        self._limits.release(peer.client_host)
+        if not peer.is_own:
+            self._limits.release(peer.client_host)
         self._resume_acceptors()
 
     def _resume_acceptors(self) -> None:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import TYPE_CHECKING
 
-from odradek.broker.call import Answer, Peer
+from odradek.broker.call import Answer, Disconnect, Peer
 from odradek.broker.network.failure_log import FailureLog
 from odradek.broker.network.pending_answers import Outcome
 from odradek.broker.network.receive_buffers import ReceiveBuffers
@@ -49,3 +49,7 @@ class Surroundings:
     buffers: ReceiveBuffers
     memory: RequestMemory
     failures: FailureLog
+
+    def refused(self, size: int) -> Disconnect:
+        most = self.frame_bytes_max
+        return Disconnect(f"a request of {size} bytes, where 0 to {most} are allowed")

@@ -23,7 +23,13 @@ from typing import Any, Protocol
 
 from odradek.broker.disk import Disk
 from odradek.broker.replicas.partition import Partition
-from odradek.protocol.errors import InvalidTopic, KafkaError, KafkaStorageError, NotLeader
+from odradek.protocol.errors import (
+    InvalidTopic,
+    KafkaError,
+    KafkaStorageError,
+    NotLeader,
+    UnknownTopicOrPartition,
+)
 from odradek.protocol.file_region import FileRegion
 from odradek.protocol.types import TopicPartition
 from odradek.storage import files
@@ -96,27 +102,33 @@ class LogDirMoves:
         target = self._logs.directories.at(path)
         if not target.is_online:
             raise target.offline()
-        try:
-            found = self._replicas.partition(*partition)
-        except NotLeader:
-            self.preferred[partition] = target
-            raise
         # Giving one up takes time, in which another request must not begin a third.
         async with self._lock:
-            await self._turn_to(target, partition, found)
+            await self._turn_to(target, partition)
 
-    async def _turn_to(
-        self, target: LogDirectory, partition: TopicPartition, found: Partition
-    ) -> None:
+    async def _turn_to(self, target: LogDirectory, partition: TopicPartition) -> None:
+        found = self._found(partition, target)
         future = self._logs.find_future(partition)
         if future is not None and future.directory is not target:
             await self._give_up(partition)
-        if found.hosted.directory is target or self._logs.find_future(partition) is not None:
+            found = self._found(partition, target)  # it may have been deleted meanwhile
+        if found.hosted.directory is target:
+            return
+        if self._logs.find_future(partition) is not None:
+            self.resume(partition)  # it may have been broken off
             return
         if offline := self._logs.directories.offline:
             raise KafkaStorageError(f"a copy of {partition} may be in {offline[0].path}, offline")
         self._logs.create_future(partition, target, now_ms=self._now_ms())
         self.resume(partition)
+
+    def _found(self, partition: TopicPartition, target: LogDirectory) -> Partition:
+        """One that has no log here will have it in ``target``."""
+        try:
+            return self._replicas.partition(*partition)
+        except NotLeader:
+            self.preferred[partition] = target
+            raise
 
     def resume(self, partition: TopicPartition) -> None:
         """Let the copy of a partition go on, if there is one."""
@@ -155,6 +167,8 @@ class LogDirMoves:
                 # Where it was deleted, so was what held compaction off.
                 if self._logs.logs.current.get(partition) in (current, future):
                     self._care.allow(partition)
+        except UnknownTopicOrPartition as deleted:
+            log.info("Moving %s to %s was broken off: %s", partition, target, deleted)
         except KafkaError as failure:
             log.error("Moving %s to %s was broken off: %s", partition, target, failure)
         else:
@@ -206,6 +220,8 @@ class LogDirMove:
         """Until the copy has all that the log has."""
         while True:
             await self._align()
+            if not self._has_same_records:
+                continue  # the log has changed while the copy was cut
             region = self._next()
             if not region.length:
                 return

@@ -19,6 +19,7 @@ import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from odradek.broker.metadata.internal_topics import INTERNAL_TOPICS
 from odradek.broker.replicas.leader import LeaderRole
 from odradek.broker.replicas.watermark import Watermark
 from odradek.protocol.errors import (
@@ -32,6 +33,7 @@ from odradek.protocol.errors import (
 )
 from odradek.protocol.file_region import FileRegion
 from odradek.protocol.types import TopicPartition, Uuid
+from odradek.storage.admission.checked_batch import CheckedBatch
 from odradek.storage.log import Log, Written
 from odradek.storage.log_segment import LogSegment
 from odradek.storage.manager.hosted_log import HostedLog
@@ -59,6 +61,7 @@ class Partition:
     def __init__(self, hosted: HostedLog, *, on_flush_due: Callable[[Partition], None]) -> None:
         self.hosted = hosted
         self.topic_partition: TopicPartition = hosted.partition
+        self.is_internal = hosted.partition.topic in INTERNAL_TOPICS
         self.leader: LeaderRole | None = None
         self.leader_id = -1
         self.leader_epoch = NO_LEADER_EPOCH
@@ -136,7 +139,7 @@ class Partition:
 
     def append(
         self,
-        records: memoryview | bytearray,
+        records: memoryview | bytearray | CheckedBatch,
         *,
         acks: int,
         now_ms: int,
@@ -146,12 +149,15 @@ class Partition:
         role = self.leader or self.leading()
         if acks == ALL_IN_SYNC:
             self._check_in_sync(role, NotEnoughReplicas)
-        with self.hosted as log:
-            written = log.append_as_leader(
+        hosted = self.hosted
+        try:
+            written = hosted.usable().append_as_leader(
                 records, leader_epoch=role.epoch, now_ms=now_ms, origin=origin
             )
+        except OSError as failure:
+            raise hosted.failed(failure) from failure
         self._advance()
-        if self.hosted.has_flush_due_by_count:
+        if hosted.has_flush_due_by_count:
             self._on_flush_due(self)
         if self.waiting:
             self.wake()
@@ -160,11 +166,9 @@ class Partition:
     def _check_in_sync(
         self, role: LeaderRole, failure: type[NotEnoughReplicas | NotEnoughReplicasAfterAppend]
     ) -> None:
-        wanted = min(self.log.settings.min_insync_replicas, len(role.replicas))
-        if len(role.in_sync) < wanted:
-            raise failure(
-                f"{len(role.in_sync)} of {wanted} replicas of {self.topic_partition} are in sync"
-            )
+        wanted, in_sync = self.hosted.log.settings.min_insync_replicas, len(role.in_sync)
+        if in_sync < wanted and in_sync < len(role.replicas):
+            raise failure(f"{in_sync} of {wanted} replicas of {self.topic_partition} are in sync")
 
     def is_acknowledged(self, written: Written, *, acks: int) -> bool:
         """Whether the producer may be told at once."""

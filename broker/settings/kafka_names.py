@@ -135,5 +135,12 @@ _DYNAMIC = """
     transaction.partition.verification.enable unclean.leader.election.enable
 """
 
+_PASSWORDS = """
+    sasl.jaas.config ssl.key.password ssl.keystore.certificate.chain ssl.keystore.key
+    ssl.keystore.password ssl.truststore.certificates ssl.truststore.password
+"""
+
 READ_ONLY = frozenset(_READ_ONLY.split())
 DYNAMIC = frozenset(_DYNAMIC.split())
+#: Of the latter, those that are secret.
+PASSWORDS = frozenset(_PASSWORDS.split())

@@ -152,7 +152,8 @@ class NetworkSettings(Settings):
         at_least=0,
         update=Update.CLUSTER,
         doc="The most connections at any time; further ones wait.  Brokers and the controller "
-        "always get in: the least recently used connection of another listener is closed for them.",
+        "always get in: the least recently used connection of another listener is closed for "
+        "them.  The broker's own controller is not counted, and gets in by any listener.",
     )
     max_connections_per_ip: int = integer(
         "max.connections.per.ip",

@@ -51,8 +51,8 @@ threads can be doubled or halved at once, not more.
 
 What is done again and again, by an interval, is done ten times a second at most.
 
-Passwords are shown to nobody. Unlike Kafka's, they are not encrypted in the store
-(`password.encoder.secret` has no effect): no setting that can be changed dynamically is one yet.
+Passwords are shown to nobody. They are not encrypted (`password.encoder.secret` has no effect), and
+so cannot be set dynamically: INVALID_CONFIG, as in Kafka where that secret is not given.
 
 Without `zookeeper.connect` the broker is alone, on a store of its own, and the replication factors
 of the internal topics and `transaction.state.log.min.isr` are 1 unless they are set.

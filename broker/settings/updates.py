@@ -113,6 +113,13 @@ def split_listener(name: str) -> tuple[str, str]:
     return listener, base
 
 
+def is_password(name: str) -> bool:
+    """Whether Kafka encrypts it before it is stored.  (Mechanisms of a listener have their own.)"""
+    listener, base = split_listener(name)
+    is_of_a_mechanism = bool(listener) and base.endswith(".sasl.jaas.config")
+    return base in kafka_names.PASSWORDS or is_of_a_mechanism
+
+
 def usable(config: Mapping[str, str], layer: Layer, *, whose: str) -> dict[str, str]:
     """What of a stored configuration can be in force; what cannot is logged."""
     kept = {}

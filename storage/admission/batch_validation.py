@@ -57,8 +57,12 @@ _CLIENT = AppendOrigin.CLIENT  # an attribute of an enum takes four times as lon
 _CODEC_BITS = 0x07
 _ZSTD = int(Codec.ZSTD)
 _RECORD_BYTES_MIN = 7
+_MESSAGE_BYTES_MIN = 26
+_MESSAGES_COUNTED_MAX = 1000
+#: More records than anybody reads while others wait.
+UNTOLD_COUNT = 2**31
 _FIRST_VERSION_OF_MAGIC_2 = 3
-_FIRST_VERSION_OF_ZSTD = 7
+FIRST_VERSION_OF_ZSTD = 7
 
 
 def check_request(records: Buffer, *, version: int) -> None:
@@ -70,7 +74,7 @@ def check_request(records: Buffer, *, version: int) -> None:
         raise InvalidRecord("no whole batch")
     if records[MAGIC_POSITION] != MAGIC:
         raise InvalidRecord(f"magic {records[MAGIC_POSITION]} in a request of version {version}")
-    if version < _FIRST_VERSION_OF_ZSTD and _codec_bits_at(records) == _ZSTD:
+    if version < FIRST_VERSION_OF_ZSTD and _codec_bits_at(records) == _ZSTD:
         raise UnsupportedCompressionType(f"zstd in a request of version {version}")
     if size_bytes < len(records) and whole_batch_bytes(records, size_bytes):
         raise InvalidRecord("more than one batch")
@@ -78,6 +82,48 @@ def check_request(records: Buffer, *, version: int) -> None:
 
 def _codec_bits_at(records: Buffer) -> int:
     return records[ATTRIBUTES_POSITION + 1] & _CODEC_BITS
+
+
+def reading_cost(records: Buffer, rules: AppendRules) -> int:
+    """How many records ``valid_batch`` would look at, as far as headers tell.
+
+    Bytes that it would pack or unpack count as records, as many as take as long.
+    """
+    if len(records) <= ATTRIBUTES_POSITION:
+        return 0
+    if records[MAGIC_POSITION] != MAGIC:
+        return _messages_in(records) + packing_cost(0, len(records))
+    try:
+        batch = RecordBatch(records)
+    except CorruptMessage:
+        return 0
+    if not batch.count or batch.size_bytes > rules.max_message_bytes:
+        return 0
+    is_other = rules.codec is not None and _has_other_codec(batch, rules.codec)
+    if is_other or (batch.attributes & _CODEC_BITS and _must_walk(batch, rules)):
+        return batch.count + packing_cost(batch.attributes, batch.size_bytes)
+    return batch.count if _must_walk(batch, rules) else 0
+
+
+def packing_cost(attributes: int, size_bytes: int) -> int:
+    """What is packed may hold many times as much."""
+    return size_bytes >> (4 if attributes & _CODEC_BITS else 6)
+
+
+def _messages_in(records: Buffer) -> int:
+    """Of magic 0 or 1; how many a wrapper holds, it does not tell."""
+    most = len(records) // _MESSAGE_BYTES_MIN
+    if most > _MESSAGES_COUNTED_MAX:
+        return most
+    count = 0
+    try:
+        for message in batches_of_any_magic(records):
+            if isinstance(message, RecordBatch) or message.attributes & _CODEC_BITS:
+                return UNTOLD_COUNT
+            count += 1
+    except CorruptMessage:
+        return count  # nothing beyond will be read
+    return count
 
 
 def valid_batch(

@@ -12,10 +12,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from odradek.protocol.errors import KafkaError
 from odradek.protocol.records.batch import RecordBatch
-from odradek.protocol.records.record import NO_TIMESTAMP
+from odradek.protocol.records.record import NO_TIMESTAMP, TimestampType
 from odradek.protocol.records.record_set import AnyBatch, batches_of_any_magic
 from odradek.storage.admission.batch_validation import valid_batch
+from odradek.storage.admission.checked_batch import CheckedBatch
 from odradek.storage.admission.errors import OffsetsOutOfOrder, UnexpectedAppendOffset
 from odradek.storage.admission.rules import AppendRules
 from odradek.storage.producers.append import AppendOrigin
@@ -39,7 +41,7 @@ class Admitted:
 
 
 def admit(
-    records: memoryview | bytearray,
+    records: memoryview | bytearray | CheckedBatch,
     rules: AppendRules,
     *,
     next_offset: int,
@@ -47,7 +49,14 @@ def admit(
     origin: AppendOrigin,
     now_ms: int,
 ) -> Admitted:
-    """As the leader; ``records``, which must be writable, are patched in place."""
+    """As the leader; ``records``, which must be writable, are patched in place.
+
+    Of what was checked before, no record is read, unless it was by other rules.
+    """
+    if type(records) is CheckedBatch:
+        if records.rules == rules:
+            return _admit_checked(records, next_offset, leader_epoch, now_ms)
+        records = records.received
     batch = valid_batch(records, rules, origin=origin, now_ms=now_ms)
     if batch is None:
         return _nothing()
@@ -64,6 +73,30 @@ def admit(
         batch.max_timestamp,
         now_ms if rules.is_append_time else NO_TIMESTAMP,
         0 if batch.buffer is records else batch.count,
+    )
+
+
+def _admit_checked(
+    checked: CheckedBatch, next_offset: int, leader_epoch: int, now_ms: int
+) -> Admitted:
+    verdict, is_append_time = checked.verdict, checked.rules.is_append_time
+    if isinstance(verdict, KafkaError):
+        raise verdict
+    if verdict.batch is None:
+        return _nothing()
+    batch = RecordBatch(verdict.batch)
+    if is_append_time:
+        batch.set_max_timestamp(now_ms, TimestampType.LOG_APPEND_TIME)
+    batch.number(next_offset, leader_epoch)
+    return Admitted(
+        buffers=[verdict.batch],
+        batches=[batch],
+        size_bytes=batch.size_bytes,
+        first_offset=next_offset,
+        last_offset=batch.last_offset,
+        max_timestamp=batch.max_timestamp,
+        append_time_ms=now_ms if is_append_time else NO_TIMESTAMP,
+        converted_count=verdict.converted_count,
     )
 
 

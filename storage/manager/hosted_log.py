@@ -4,8 +4,8 @@
         log.append_as_leader(...)
 
 Inside, an OSError takes the directory offline and comes out as KAFKA_STORAGE_ERROR; of a log whose
-directory is offline already, or that has been deleted, nothing is let in.  (The ``with`` takes 0.2
-us; only what touches the log's disk belongs inside.)
+directory is offline already, or that has been deleted, nothing is let in.  (Only what touches the
+log's disk belongs inside.)
 
 If too many files are open to open another, it is OutOfDescriptors: it may be tried again, and the
 directory stays online.  A change that was broken off so leaves the log in doubt, out of use until
@@ -23,7 +23,7 @@ from functools import partial
 from pathlib import Path
 from types import TracebackType
 
-from odradek.protocol.errors import UnknownTopicOrPartition
+from odradek.protocol.errors import KafkaError, UnknownTopicOrPartition
 from odradek.protocol.types import TopicPartition, Uuid
 from odradek.storage import files, partition_metadata
 from odradek.storage.flush_plan import FlushPlan
@@ -88,6 +88,19 @@ class HostedLog:
         return not (self.directory.failure is not None or self.is_deleted or self.is_in_doubt)
 
     def __enter__(self) -> Log:
+        return self.usable()
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        failure: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if isinstance(failure, OSError):
+            raise self.failed(failure) from failure
+
+    def usable(self) -> Log:
+        """The first half of ``with``, for whoever is in a hurry."""
         if self.directory.failure is not None:
             raise self.directory.offline()
         if self.is_deleted:
@@ -96,17 +109,12 @@ class HostedLog:
             raise OutOfDescriptors(f"{self.partition} has to be opened again")
         return self.log
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        failure: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        if kind is not None and isinstance(failure, OSError):
-            if is_for_want_of_descriptors(failure):
-                self.is_in_doubt |= not isinstance(failure, NotOpened)
-                raise OutOfDescriptors(f"using {self.partition} failed: {failure}") from failure
-            raise self.directory.fail(failure, f"using {self.partition}") from failure
+    def failed(self, failure: OSError) -> KafkaError:
+        """The second half: what to raise for it."""
+        if is_for_want_of_descriptors(failure):
+            self.is_in_doubt |= not isinstance(failure, NotOpened)
+            return OutOfDescriptors(f"using {self.partition} failed: {failure}")
+        return self.directory.fail(failure, f"using {self.partition}")
 
     @property
     def has_flush_due_by_count(self) -> bool:

@@ -233,8 +233,8 @@ def test_the_controller_is_heard_while_readers_wait_for_what_does_not_come(broke
 
 @pytest.mark.parametrize("listener", [BROKERS, CONTROL])
 def test_brokers_and_the_controller_get_in_where_clients_have_to_wait(tmp_path, listener):
-    # One is the controller's own.
-    limit = "max.connections=3"
+    # The controller's own is not counted.
+    limit = "max.connections=2"
     with ManyListeners(tmp_path / "logs", limit).start() as broker, ExitStack() as stack:
         first, second = clients_of(stack, broker.address, 2)
         waiting = stack.enter_context(WireClient(broker.address))

@@ -12,6 +12,7 @@ from odradek.broker.request_log import stamp
 from odradek.broker.router import Route, Router
 from odradek.protocol.api.alter_configs import AlterConfigsRequest, AlterConfigsResponse
 from odradek.protocol.api.create_topics import CreateTopicsRequest, CreateTopicsResponse
+from odradek.protocol.api.fetch import FetchRequest, FetchResponse
 from odradek.protocol.api.heartbeat import HeartbeatResponse
 from odradek.protocol.api.incremental_alter_configs import (
     IncrementalAlterConfigsRequest,
@@ -140,6 +141,23 @@ class TestTheRequestLogHasTheTimesOf:
         monkeypatch.setattr("odradek.broker.router.response_frame", slowly)
         heartbeat(lambda call: HeartbeatResponse(error_code=0))
         assert times_in(caplog) == {"queue": 0, "local": 0, "waiting": 0, "encode": 20}
+
+
+def test_records_are_not_written_but_their_size_is(caplog):
+    caplog.set_level(TRACE, "odradek.request")
+    line = FetchResponse.Topic.Partition(
+        partition_index=3, error_code=0, high_watermark=7, records=bytearray(b"private")
+    )
+    topic = FetchResponse.Topic(topic="t", partitions=[line])
+    answer = FetchResponse(responses=[topic])
+    route = Route(ApiKey.FETCH, lambda call: answer)
+    request = FetchRequest(max_wait_ms=0, min_bytes=0, topics=[])
+    sent = Router({ApiKey.FETCH: route})(frame_of(ApiKey.FETCH, 4, request), PEER)
+    assert any(b"private" in bytes(part) for part in sent)
+    (record,) = caplog.records
+    assert "private" not in record.getMessage()
+    for part in ("partition_index=3", "high_watermark=7", "records=b'7 bytes'"):
+        assert part in record.getMessage()
 
 
 def resources(request, **configs):

@@ -1,6 +1,7 @@
 """The process beside the broker."""
 
 import asyncio
+import contextlib
 import os
 import signal
 import time
@@ -63,6 +64,22 @@ async def test_a_process_that_died_is_replaced(worker, tmp_path):
         os.kill(process, signal.SIGKILL)
     assert isinstance(running.result(), BrokenExecutor)
     assert await worker.run(os.getpid) != process
+
+
+async def test_a_process_that_died_while_it_had_nothing_to_do_is_replaced(worker):
+    process = await worker.run(os.getpid)
+    os.kill(process, signal.SIGKILL)
+    await buried(process)
+    assert isinstance(await outcome_of(worker.run(os.getpid)), BrokenExecutor)
+    assert await worker.run(os.getpid) != process
+
+
+async def buried(process):
+    """By whoever waited for its end."""
+    with contextlib.suppress(ProcessLookupError):
+        while True:
+            os.kill(process, 0)
+            await asyncio.sleep(0.001)
 
 
 async def outcome_of(waiting):

@@ -186,7 +186,7 @@ MEANT: Mapping[str, Sequence[Meant]] = {
     "versions": [
         Meant(
             ApiKey.API_VERSIONS,
-            "Each says what it serves: here no transactions and ACLs yet, but versions "
+            "Each says what it serves: here no transactions and ACLs yet, but versions and APIs "
             "that Kafka 3.9.1 has not.",
             path=r"api_keys\[\d+\](\.(min|max)_version)?",
         ),

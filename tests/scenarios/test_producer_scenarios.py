@@ -13,11 +13,12 @@ from tests.support.batches import batch_of
 from tests.support.broker_process import BrokerProcess
 from tests.support.client_driver import BEGINNING, Options, Sent
 from tests.support.partition_client import LATEST, PartitionClient, create_topic
-from tests.support.wire_client import call
+from tests.support.wire_client import call, error_codes
 
 PRODUCER_ID = 4_000
 COUNT = 3
 WAIT_S = 20
+OURS, STRANGER = 1, 9
 
 _VALUES = itertools.count()
 ENDINGS = pytest.mark.parametrize("ending", ["stop", "kill"])
@@ -87,6 +88,36 @@ def test_p1_p2_what_is_repeated_after_a_restart_is_where_it_was(broker, new_topi
         assert values_in(partition) == before
         assert_refused(partition, batches[2], ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER)
         assert sent(partition, batch_by(sequence=COUNT * 8)) == COUNT * 8
+
+
+def led_by(broker, topic, leader, *, leader_epoch):
+    """As its controller, the first of its cluster, would say."""
+    state = {"partition_index": 0, "leader": leader, "leader_epoch": leader_epoch}
+    state |= {"controller_epoch": 1, "isr": [leader], "replicas": [OURS, STRANGER]}
+    topics = [{"topic_name": topic, "partition_states": [state]}]
+    order = {"controller_id": OURS, "controller_epoch": 1, "topic_states": topics}
+    assert error_codes(call(broker.address, ApiKey.LEADER_AND_ISR, 4, **order)) == {0}
+
+
+def test_p1_p2_what_is_repeated_after_others_have_led_is_where_it_was(tmp_path):
+    with BrokerProcess(tmp_path / "logs", f"broker.id={OURS}").start() as broker:
+        create_topic(broker.address, "led")
+        with PartitionClient(broker.address, "led") as partition:
+            batches = sent_in_sequence(partition, count=4)
+            before = values_in(partition)
+            led_by(broker, "led", STRANGER, leader_epoch=5)
+            refused = partition.produce(batches[3])
+            assert ErrorCode.of(refused.error_code) is ErrorCode.NOT_LEADER_OR_FOLLOWER
+            led_by(broker, "led", OURS, leader_epoch=6)
+            assert [sent(partition, batches[n]) for n in (3, 0, 2)] == [3 * COUNT, 0, 2 * COUNT]
+            assert values_in(partition) == before
+            sent_in_sequence(partition, count=1, first=4)
+            assert_refused(
+                partition,
+                batch_by(sequence=9 * COUNT),
+                ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
+            )
+        broker.kill()  # its controller knows nothing of what was said in its name
 
 
 @pytest.mark.parametrize("gap", [1, COUNT, 1_000, SEQUENCE_MAX - 3 * COUNT])

@@ -2,6 +2,7 @@
 
 import errno
 import subprocess
+import time
 
 import pytest
 
@@ -18,6 +19,8 @@ BEFORE = [b"a", b"b", b"c"]
 ERRORS = {"full": errno.ENOSPC, "broken": errno.EIO, "read-only": errno.EROFS}
 SMALL_INDEXES = "log.index.size.max.bytes=4096"
 FAILED = 1
+STOP_S = 10
+WAIT_S = 20
 
 
 @pytest.fixture
@@ -56,6 +59,13 @@ def numbers_in(directory):
     found = sorted(int(path.name.rpartition("-")[2]) for path in directory.glob(f"{TOPIC}-*"))
     assert found
     return found
+
+
+def wait_for(is_so):
+    deadline = time.monotonic() + WAIT_S
+    while not is_so():
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
 
 
 def assert_offline(broker, numbers):
@@ -115,19 +125,20 @@ def test_s10_without_any_log_directory_the_broker_stops(broker, directories):
         assert sent(broker, number, b"d") == len(BEFORE)
 
 
-@pytest.fixture
-def small_disk(directories):
+@pytest.fixture(params=[1], ids=[""])
+def small_disk(request, directories):
     """A real one."""
-    directories[1].mkdir()
-    command = ["mount", "-t", "tmpfs", "-o", "size=512k", "tmpfs", str(directories[1])]
+    path = directories[request.param]
+    path.mkdir()
+    command = ["mount", "-t", "tmpfs", "-o", "size=512k", "tmpfs", str(path)]
     try:
         mounted = subprocess.run(command, capture_output=True, text=True)
     except FileNotFoundError:
         pytest.skip("there is no mount")
     if mounted.returncode:
         pytest.skip(f"no file system can be mounted here: {mounted.stderr.strip()}")
-    yield directories[1]
-    subprocess.run(["umount", str(directories[1])], check=True)
+    yield path
+    subprocess.run(["umount", str(path)], check=True)
 
 
 def test_s10_a_disk_that_fills_up_refuses_what_does_not_fit(small_disk, tmp_path, directories):
@@ -147,3 +158,25 @@ def test_s10_a_disk_that_fills_up_refuses_what_does_not_fit(small_disk, tmp_path
         broker.start()
         assert fetched(broker, number) == values
         assert sent(broker, number, b"next") == len(values)
+
+
+@pytest.mark.parametrize("small_disk", [0], indirect=True)
+def test_s10_where_the_metadata_is_on_a_disk_that_fills_up_the_other_is_served(
+    small_disk, tmp_path, directories
+):
+    log_dirs = f"log.dirs={','.join(map(str, directories))}"
+    with BrokerProcess(tmp_path / "logs", log_dirs, SMALL_INDEXES).start() as broker:
+        create_topic(broker.address, TOPIC, partitions=PARTITIONS, retention_ms=-1)
+        full, sound = numbers_in(small_disk)[0], numbers_in(directories[1])[0]
+        while isinstance(outcome := sent(broker, full, bytes(20_000)), int):
+            continue
+        assert outcome is ErrorCode.KAFKA_STORAGE_ERROR
+        assert [sent(broker, sound, value) for value in (b"a", b"b")] == [0, 1]
+        wait_for(lambda: "No session with the metadata store" in broker.log_text)
+        broker.stop(timeout_s=STOP_S)
+        assert broker.log_text.count("No session with the metadata store") == 1
+        assert "Traceback" not in broker.log_text
+        subprocess.run(["mount", "-o", "remount,size=4m", str(small_disk)], check=True)
+        broker.start()
+        assert fetched(broker, sound) == [b"a", b"b"]
+        create_topic(broker.address, "another")

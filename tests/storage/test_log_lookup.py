@@ -5,6 +5,7 @@ import os
 import pytest
 
 from odradek.protocol.errors import CorruptMessage
+from odradek.protocol.records.batch import RecordBatch
 from odradek.protocol.records.builder import BatchBuilder, BatchFields
 from odradek.protocol.records.compression import Codec
 from odradek.protocol.records.legacy import LegacyBatch
@@ -13,8 +14,10 @@ from odradek.storage.log_lookup import (
     EARLIEST,
     LATEST,
     FoundOffset,
+    Sought,
     earliest,
     first_at_or_after,
+    found_in,
     latest,
     of_largest_timestamp,
     offsets_before,
@@ -259,6 +262,32 @@ class TestTheLargest:
             log.roll(now_ms=NOW_MS)
         log.append_as_follower(lying(50, largest=60, base_offset=5), now_ms=NOW_MS)
         assert of_largest_timestamp(log) == FoundOffset(2, 50, 0)
+
+
+class TestLooking:
+    def test_few_batches_are_looked_into_for_the_largest_that_is_left(self, log):
+        append_times(log, 9000)
+        for timestamp in range(1000, 1100):
+            append_times(log, timestamp, 5)
+        append_times(log, 5, 1099)
+        log.advance_start(1)
+        looked = []
+
+        def look(batch, sought):
+            looked.append(batch.base_offset)
+            return found_in(batch, sought)
+
+        assert of_largest_timestamp(log, look) == FoundOffset(199, 1099, 0)
+        assert set(looked) == {199, 201}
+
+    def test_a_batch_may_be_asked_for_either_from_a_start_on(self):
+        seen = RecordBatch(batch(10, 30, 20, 30))
+        assert found_in(seen, Sought(20, start=0)) == FoundOffset(1, 30)
+        assert found_in(seen, Sought(20, start=2)) == FoundOffset(2, 20)
+        assert found_in(seen, Sought(31, start=0)) is None
+        assert found_in(seen, Sought(None, start=0)) == FoundOffset(1, 30)
+        assert found_in(seen, Sought(None, start=2)) == FoundOffset(3, 30)
+        assert found_in(RecordBatch(batch(-1)), Sought(None, start=0)) is None
 
 
 class TestDamage:

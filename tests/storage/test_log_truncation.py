@@ -3,6 +3,7 @@
 import pytest
 
 from odradek.protocol.errors import OutOfOrderSequenceNumber
+from odradek.protocol.records.batch import CONTROL_FLAG
 from odradek.storage.log_lookup import first_at_or_after, of_largest_timestamp
 from odradek.storage.log_truncation import truncate, truncate_fully
 from odradek.storage.paths import Content
@@ -10,6 +11,7 @@ from tests.support.damage import flip_in_batch
 from tests.support.legacy_messages import message, wrapper
 from tests.support.logs import (
     NOW_MS,
+    PRODUCER_SETTINGS,
     append,
     bytes_of,
     end_transaction,
@@ -19,6 +21,8 @@ from tests.support.logs import (
     recovered,
 )
 
+#: Its low byte, in a batch of magic 2.
+ATTRIBUTES_POSITION = 22
 SMALL = {"segment_bytes": 1100, "index_interval_bytes": 100}
 
 
@@ -165,20 +169,6 @@ class TestTheEnds:
         assert (log.start_offset, log.end_offset, base_offsets(log)) == (5, 5, [5])
 
 
-class TestEpochs:
-    def test_those_that_began_beyond_the_cut_are_forgotten(self, directory):
-        log = opened(directory)
-        for epoch in (1, 4, 7):
-            append(log, b"a", leader_epoch=epoch)
-        cut(log, 2)
-        assert log.epochs.entries == ((1, 0), (4, 1))
-
-    def test_an_epoch_that_was_noted_and_has_no_records_is_forgotten_at_the_end(self, log):
-        log.epochs.assign(9, start_offset=30)
-        cut(log, 30)
-        assert log.epochs.entries == ((0, 0),)
-
-
 def idempotent(log, sequence, *values):
     return append(log, *values, producer_id=7, producer_epoch=0, base_sequence=sequence)
 
@@ -236,6 +226,11 @@ def transactional(log, producer_id):
     )
 
 
+def forget_producers(log):
+    log.producers.expire(NOW_MS + PRODUCER_SETTINGS.producer_id_expiration_ms)
+    assert len(log.producers) == 0
+
+
 class TestTransactions:
     def test_one_whose_marker_was_cut_is_open_again(self, directory):
         log = opened(directory)
@@ -248,6 +243,44 @@ class TestTransactions:
         assert log.aborted_transactions(start=0, end=9) == []
         end_transaction(log, producer_id=1, commit=True)
         assert log.last_stable_offset == 2
+
+    @pytest.mark.parametrize("rolled", [(), ("before",), ("after",), ("before", "after")])
+    def test_one_is_open_again_even_if_its_producer_was_forgotten(self, directory, rolled):
+        """Else a reader would be shown what may still be aborted, and in the end was."""
+        log = opened(directory)
+        append(log, b"a")
+        transactional(log, 1)
+        if "before" in rolled:
+            log.roll(now_ms=NOW_MS)
+        end_transaction(log, producer_id=1, commit=False)
+        forget_producers(log)
+        if "after" in rolled:
+            log.roll(now_ms=NOW_MS)
+        append(log, b"b")
+        cut(log, 2)
+        assert log.last_stable_offset == log.producers.first_undecided_offset == 1
+        end_transaction(log, producer_id=1, commit=False)
+        aborted = log.aborted_transactions(start=0, end=9)
+        assert [each[:3] for each in aborted] == [(1, 1, 2)]
+
+    def test_one_is_open_again_even_if_its_producer_was_forgotten_and_its_marker_is_damaged(
+        self, directory
+    ):
+        log = opened(directory)
+        transactional(log, 1)
+        end_transaction(log, producer_id=1, commit=False)
+        forget_producers(log)
+        flip_in_batch(log.segments.active, 1, ATTRIBUTES_POSITION, mask=CONTROL_FLAG)
+        cut(log, 1)
+        assert log.last_stable_offset == 0
+
+    def test_without_producers_what_stays_is_not_read_for_them(self, log):
+        """There may be a million small batches in it.  What is damaged would be noticed."""
+        flip_in_batch(log.segments.active, 0, 65)
+        append(log, b"b")
+        noticed = []
+        truncate(log, 30, now_ms=NOW_MS, notice=noticed.append)
+        assert (log.end_offset, noticed) == (30, [])
 
     def test_one_that_was_cut_whole_is_forgotten(self, directory):
         log = opened(directory)

@@ -15,6 +15,7 @@ import contextlib
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -42,8 +43,12 @@ class BrokerProcess:
         config: Path | None = None,
         arguments: tuple[str, ...] = (),
         port: int | None = None,
+        hangup: signal.Handlers = signal.SIG_DFL,
     ) -> None:
-        """``overrides`` are settings, name=value; ``arguments`` go to ``odradek serve`` as is."""
+        """``overrides`` are settings, name=value; ``arguments`` go to ``odradek serve`` as is.
+
+        ``hangup`` is what SIGHUP does to who is started; whoever runs tests by nohup ignores it.
+        """
         self.data_dir = data_dir
         self.port = port or free_port()
         self.log = data_dir.with_name(data_dir.name + ".out")
@@ -51,6 +56,7 @@ class BrokerProcess:
         self._overrides = overrides
         self._config = config
         self._arguments = arguments
+        self._hangup = hangup
         self._process: subprocess.Popen[bytes] | None = None
 
     @property
@@ -87,7 +93,7 @@ class BrokerProcess:
         """Let it begin to start."""
         assert not self.is_alive(), f"the broker on {self.data_dir} runs already"
         self._ready_file.unlink(missing_ok=True)
-        with self.log.open("ab") as output:
+        with self.log.open("ab") as output, hanging_up(self._hangup):
             self._process = subprocess.Popen(
                 tied(self.command()), stdin=subprocess.DEVNULL, stdout=output, stderr=output
             )
@@ -156,6 +162,19 @@ class BrokerProcess:
             # A test that has failed is not to be hidden by a broker that did not stop well.
             with contextlib.suppress(*([ServerFailed] if failure is not None else [])):
                 self.stop()
+
+
+@contextlib.contextmanager
+def hanging_up(disposition: signal.Handlers) -> Iterator[None]:
+    """What is started meanwhile inherits this for SIGHUP; threads cannot change what theirs do."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.signal(signal.SIGHUP, disposition)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGHUP, before)
 
 
 @pytest.fixture(scope="module")

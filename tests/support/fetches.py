@@ -5,6 +5,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+from odradek.broker.call import Call
 from odradek.broker.fetching.fetch_sessions import FetchSessions
 from odradek.broker.handlers import fetch
 from odradek.broker.metadata.picture import Node
@@ -66,7 +67,9 @@ class FetchBench:
         return self.hosting.lead(partition=partition, **state)
 
     def fetched(self, request: FetchRequest, *, version: int = 12) -> Any:
-        call = called(request, version=version)
+        return self.answered(called(request, version=version))
+
+    def answered(self, call: Call[FetchRequest]) -> Any:
         return fetch.handle(self.hosting.replicas, self.cluster, self.sessions, self.limits, call)
 
 

@@ -131,13 +131,11 @@ def run_confluent(address: str, options: SimpleNamespace) -> None:
     consumer.close()
 
 
-def run_kafka_python(address: str, options: SimpleNamespace) -> None:
-    import kafka.errors
-    from kafka import ConsumerRebalanceListener, KafkaConsumer
+def kafka_python_consumer(address: str, options: SimpleNamespace) -> Any:
+    from kafka import KafkaConsumer
     from kafka.coordinator.assignors.range import RangePartitionAssignor
     from kafka.coordinator.assignors.roundrobin import RoundRobinPartitionAssignor
     from kafka.coordinator.assignors.sticky.sticky_assignor import StickyPartitionAssignor
-    from kafka.structs import OffsetAndMetadata, TopicPartition
 
     assignors = {
         "range": RangePartitionAssignor,
@@ -145,7 +143,7 @@ def run_kafka_python(address: str, options: SimpleNamespace) -> None:
         "sticky": StickyPartitionAssignor,
     }
     more = {"group_instance_id": options.instance} if options.instance else {}
-    consumer = KafkaConsumer(
+    return KafkaConsumer(
         bootstrap_servers=address,
         group_id=options.group,
         auto_offset_reset="earliest",
@@ -157,6 +155,14 @@ def run_kafka_python(address: str, options: SimpleNamespace) -> None:
         metadata_max_age_ms=1000,
         **more,
     )
+
+
+def run_kafka_python(address: str, options: SimpleNamespace) -> None:
+    import kafka.errors
+    from kafka import ConsumerRebalanceListener
+    from kafka.structs import OffsetAndMetadata, TopicPartition
+
+    consumer = kafka_python_consumer(address, options)
 
     class Noted(ConsumerRebalanceListener):
         def on_partitions_assigned(self, assigned: Any) -> None:
@@ -197,9 +203,8 @@ def run_aiokafka(address: str, options: SimpleNamespace) -> None:
     asyncio.run(_run_aiokafka(address, options))
 
 
-async def _run_aiokafka(address: str, options: SimpleNamespace) -> None:
-    import aiokafka.errors
-    from aiokafka import AIOKafkaConsumer, ConsumerRebalanceListener, TopicPartition
+def aiokafka_consumer(address: str, options: SimpleNamespace) -> Any:
+    from aiokafka import AIOKafkaConsumer
     from aiokafka.coordinator.assignors.range import RangePartitionAssignor
     from aiokafka.coordinator.assignors.roundrobin import RoundRobinPartitionAssignor
     from aiokafka.coordinator.assignors.sticky.sticky_assignor import StickyPartitionAssignor
@@ -209,7 +214,7 @@ async def _run_aiokafka(address: str, options: SimpleNamespace) -> None:
         "roundrobin": RoundRobinPartitionAssignor,
         "sticky": StickyPartitionAssignor,
     }
-    consumer = AIOKafkaConsumer(
+    return AIOKafkaConsumer(
         bootstrap_servers=address,
         group_id=options.group,
         group_instance_id=options.instance,
@@ -221,6 +226,13 @@ async def _run_aiokafka(address: str, options: SimpleNamespace) -> None:
         fetch_max_wait_ms=100,
         metadata_max_age_ms=1000,
     )
+
+
+async def _run_aiokafka(address: str, options: SimpleNamespace) -> None:
+    import aiokafka.errors
+    from aiokafka import ConsumerRebalanceListener, TopicPartition
+
+    consumer = aiokafka_consumer(address, options)
 
     class Noted(ConsumerRebalanceListener):
         async def on_partitions_assigned(self, assigned: Any) -> None:

@@ -8,6 +8,7 @@ from typing import Any
 from odradek.broker.background import Background
 from odradek.broker.disk import Disk
 from odradek.broker.log_care import LogCare
+from odradek.broker.record_reader import RecordReader
 from odradek.broker.replicas.partition import Partition
 from odradek.broker.replicas.replica_manager import ReplicaManager
 from odradek.broker.worker import Worker
@@ -44,6 +45,7 @@ class Hosting:
         self.background = Background()
         self.disk = Disk(2)
         self.worker = Worker()
+        self.reader = RecordReader()
         self.care = LogCare(
             self.logs,
             SimpleNamespace(cleaner=CleanerSettings(), background_threads=2),
@@ -67,6 +69,7 @@ class Hosting:
     async def _close(self) -> None:
         await self.background.stop()
         self.worker.close()
+        self.reader.close()
         self.disk.close()
         self.logs.abandon()
         self.logs.directories.release()

@@ -81,7 +81,7 @@ class LiveGroupScene:
             **said,
         )
         check(self.base.world.consumer_settings, request, version=1)
-        return heartbeat(self.shard, request, Client("client", "/127.0.0.1")).told
+        return heartbeat(self.shard, request, Client("client", "/127.0.0.1"))
 
     def join(self, member_id: str, *names: str, **said: Any) -> Told:
         wanted = {"rebalance_timeout_ms": REBALANCE_MS, "subscribed_topic_names": list(names)}

@@ -17,6 +17,8 @@ from odradek.protocol.registry import api
 from tests.support.group_wire import NO_METADATA
 from tests.support.wire_client import frame
 
+REBALANCE_IN_PROGRESS = ErrorCode.REBALANCE_IN_PROGRESS.code
+
 
 class LoopMember:
     """Joins, syncs and then sends heartbeats until it is told to stop."""
@@ -29,6 +31,17 @@ class LoopMember:
     async def join(self) -> None:
         host, _, port = self._address.rpartition(":")
         self._reader, self._writer = await asyncio.open_connection(host, int(port))
+        await self.join_again()
+
+    async def join_again(self) -> None:
+        """And sync, until nobody else joins in between; the first time, as a new member."""
+        error = REBALANCE_IN_PROGRESS
+        while error == REBALANCE_IN_PROGRESS:
+            error = await self._join_and_sync()
+        assert not error, ErrorCode.of(error)
+
+    async def _join_and_sync(self) -> int:
+        self._named.pop("generation_id", None)
         joined = await self.call(
             ApiKey.JOIN_GROUP,
             3,
@@ -41,13 +54,16 @@ class LoopMember:
         self._named |= {"member_id": joined.member_id, "generation_id": joined.generation_id}
         parts = [{"member_id": each.member_id, "assignment": b"x"} for each in joined.members]
         synced = await self.call(ApiKey.SYNC_GROUP, 2, assignments=parts)
-        assert synced.error_code == 0, synced
+        code: int = synced.error_code
+        return code
 
     async def beat(self, until: asyncio.Event, told: Counter[str]) -> None:
         """``told`` counts the answers."""
         while not until.is_set():
             answer = await self.call(ApiKey.HEARTBEAT, 2)
             told[ErrorCode.of(answer.error_code).name] += 1
+            if answer.error_code == REBALANCE_IN_PROGRESS:
+                await self.join_again()
             try:
                 async with asyncio.timeout(self._session_ms / 5000):
                     await until.wait()

@@ -12,7 +12,7 @@ from odradek.broker.groups.classic.outcomes import NO_MEMBER, Joined, JoinReques
 from odradek.broker.groups.classic.sync import Syncing, SyncRequest, sync
 from odradek.broker.groups.consumer import classic_members
 from odradek.broker.groups.consumer.live_group import LiveGroup
-from odradek.broker.groups.offset_expiry import delete_group_alone
+from odradek.broker.groups.group import Group
 from odradek.broker.groups.shard import GroupShard
 from odradek.protocol.errors import (
     InconsistentGroupProtocol,
@@ -32,11 +32,23 @@ def join_group(shard: GroupShard, group_id: str, request: JoinRequest) -> Joinin
     ):
         return Joined(member_id=request.member_id, failure=InvalidSessionTimeout())
     group = shard.groups.get(group_id)
-    if isinstance(group, LiveGroup) and not group.is_empty:
-        return classic_members.join(group, request)
     if isinstance(group, LiveGroup):
-        delete_group_alone(shard, group)
-        group = None
+        return _join_live_group(shard, group, request)
+    return _join_classic_group(shard, group_id, group, request)
+
+
+def _join_live_group(shard: GroupShard, group: LiveGroup, request: JoinRequest) -> Joining:
+    """One of the consumer protocol; if it has no members, a classic group takes its place."""
+    if not group.is_empty:
+        return classic_members.join(group, request)
+    if request.member_id == NO_MEMBER:
+        group.delete()
+    return _join_classic_group(shard, group.id, None, request)
+
+
+def _join_classic_group(
+    shard: GroupShard, group_id: str, group: Group | None, request: JoinRequest
+) -> Joining:
     if group is None:
         if request.member_id != NO_MEMBER:
             return Joined(member_id=request.member_id, failure=UnknownMemberId())

@@ -129,9 +129,11 @@ class Roster:
         return member
 
     def update(self, member: Member, offers: Sequence[Offer], timeouts: Timeouts) -> None:
-        self._offered.subtract(names_of(member.offers))
-        member.offers, member.timeouts = tuple(offers), timeouts
-        self._offered.update(names_of(member.offers))
+        member.timeouts = timeouts
+        if not member.offers_the_same(offers):
+            self._offered.subtract(names_of(member.offers))
+            member.offers = tuple(offers)
+            self._offered.update(names_of(member.offers))
 
     def answer_join(self, member: Member, outcome: Joined) -> None:
         """If it waits for one."""

@@ -7,14 +7,14 @@ printed from MOVES.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from enum import Enum
+from enum import StrEnum
 
 from odradek.protocol.api_keys import ApiKey
 from odradek.protocol.error_codes import ErrorCode
 from odradek.protocol.errors import KafkaError
 
 
-class GroupState(Enum):
+class GroupState(StrEnum):
     """The names are what DescribeGroups and ListGroups tell."""
 
     EMPTY = "Empty"  # no members; there may be offsets

@@ -154,12 +154,15 @@ class LiveGroup:
         """Append and apply; raises what the members are told, and nothing has changed then."""
         if not written:
             return None
-        try:
-            place = self.home.log.append([as_stored(record) for record in written])
-        except KafkaError as failure:
-            raise told(failure, OF_A_GROUP) from failure
+        place = self._append([as_stored(record) for record in written])
         self.apply(written)
         return place
+
+    def _append(self, stored: Sequence[KeyValue]) -> Written:
+        try:
+            return self.home.log.append(stored)
+        except KafkaError as failure:
+            raise told(failure, OF_A_GROUP) from failure
 
     def apply(self, written: Sequence[Record]) -> None:
         for record in written:
@@ -171,6 +174,12 @@ class LiveGroup:
                     self._forget(record.key.member_id)
                 else:
                     self._watch_revocation(member)
+
+    def delete(self) -> None:
+        """All but its offsets, to make room for a classic group of its name."""
+        self._append([(key, None) for key in self.tombstones()])
+        self.end()
+        del self.home.groups[self.id]
 
     def remove(self, member_ids: Sequence[str]) -> Written | None:
         """For good; those who stay may be a classic group then."""

@@ -99,8 +99,10 @@ def dismiss(classic: ClassicGroup) -> None:
 def _members(roster: Roster, topics: Topics) -> Iterator[Member]:
     taken: set[TopicIdPartition] = set()
     for member in roster.members.values():
-        told_by = roster.protocol or member.offers[0].name
-        subscription = read_subscription(member.metadata(told_by), topics)
+        offered = {each.name: each.metadata for each in member.offers}
+        # One that came for the next generation need not offer what was chosen for this one.
+        told_by = offered.get(roster.protocol or "", member.offers[0].metadata)
+        subscription = read_subscription(told_by, topics)
         assigned = read_assignment(member.assignment, topics) - taken
         taken |= assigned
         yield Member(

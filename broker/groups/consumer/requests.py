@@ -6,7 +6,6 @@ Owner: the event loop.
 from __future__ import annotations
 
 import logging
-from typing import NamedTuple
 
 from odradek.broker.coordinator.batches import KeyValue
 from odradek.broker.groups.classic.group import ClassicGroup
@@ -29,16 +28,8 @@ from odradek.broker.groups.shard import GroupShard
 from odradek.broker.settings.consumer_groups import ConsumerGroupSettings
 from odradek.protocol.api.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest as Request
 from odradek.protocol.errors import GroupIdNotFound, KafkaError, UnsupportedVersion
-from odradek.storage.log import Written
 
 log = logging.getLogger(__name__)
-
-
-class Answered(NamedTuple):
-    """``written`` is None where nothing was to be written."""
-
-    told: Told
-    written: Written | None
 
 
 def check(settings: ConsumerGroupSettings, request: Request, *, version: int) -> None:
@@ -52,8 +43,8 @@ def check_enabled(settings: ConsumerGroupSettings) -> None:
         raise UnsupportedVersion("The consumer protocol is switched off.")
 
 
-def heartbeat(shard: GroupShard, request: Request, client: Client) -> Answered:
-    """Raises what the member is told."""
+def heartbeat(shard: GroupShard, request: Request, client: Client) -> Told:
+    """To be told when all that is in the log is replicated.  Raises what the member is told."""
     live = _group(shard, request)
     beat = heartbeat_of(
         request,
@@ -84,24 +75,27 @@ def _group(shard: GroupShard, request: Request) -> LiveGroup:
     return LiveGroup(shard, ConsumerGroup(request.group_id))
 
 
-def _beaten(live: LiveGroup, beat: Heartbeat) -> Answered:
+def _beaten(live: LiveGroup, beat: Heartbeat) -> Told:
     around = live.around
     decision = decide_heartbeat(live.group, beat, around)
-    written = live.write(decision.records)
-    _note(live, decision.told)
+    live.write(decision.records)
     live.group.seen = around.topics
-    return Answered(decision.told, written)
+    live.heard(live.group.members[decision.told.member_id])
+    live.has_rejoined(decision.told.member_id)
+    return decision.told
 
 
-def _left(live: LiveGroup, beat: Heartbeat) -> Answered:
+def _left(live: LiveGroup, beat: Heartbeat) -> Told:
     if beat.epoch == LEAVING:
         member = leaving_member(live.group, beat.member_id, beat.instance_id)
-        return Answered(Told(member.id, beat.epoch), live.remove([member.id]))
+        live.remove([member.id])
+        return Told(member.id, beat.epoch)
     decision = decide_leave(live.group, beat, live.around)
-    return Answered(decision.told, live.write(decision.records))
+    live.write(decision.records)
+    return decision.told
 
 
-def _begun(shard: GroupShard, live: LiveGroup, beat: Heartbeat) -> Answered:
+def _begun(shard: GroupShard, live: LiveGroup, beat: Heartbeat) -> Told:
     """A new group, or a classic one that becomes one of ours: in one batch."""
     classic, around = shard.groups.get(live.id), live.around
     before: list[KeyValue] = []
@@ -113,7 +107,7 @@ def _begun(shard: GroupShard, live: LiveGroup, beat: Heartbeat) -> Answered:
             before += [as_stored(record) for record in of_members]
     decision: Decision = decide_heartbeat(live.group, beat, around)
     try:
-        written = shard.log.append([*before, *map(as_stored, decision.records)])
+        shard.log.append([*before, *map(as_stored, decision.records)])
     except KafkaError as failure:
         raise told(failure, OF_A_GROUP) from failure
     if isinstance(classic, ClassicGroup):
@@ -123,9 +117,4 @@ def _begun(shard: GroupShard, live: LiveGroup, beat: Heartbeat) -> Answered:
     live.apply(decision.records)
     live.group.seen = around.topics
     live.begin()
-    return Answered(decision.told, written)
-
-
-def _note(live: LiveGroup, told: Told) -> None:
-    live.heard(live.group.members[told.member_id])
-    live.has_rejoined(told.member_id)
+    return decision.told

@@ -11,7 +11,7 @@ from odradek.broker.settings.stored import stored_config
 from odradek.controller.config_alterations import ConfigChange, ConfigText, Operation
 from odradek.controller.store import paths
 from odradek.controller.store.payloads.config import EntityConfig
-from odradek.protocol.errors import InvalidRequest
+from odradek.protocol.errors import InvalidConfig, InvalidRequest
 from tests.support.config_scene import config_scene
 
 OURS = paths.broker_config(1)
@@ -69,6 +69,34 @@ async def test_a_secret_is_shown_to_nobody():
     broker = await shown(scene, ResourceType.BROKER, "1")
     assert broker["zookeeper.ssl.keystore.password"].is_sensitive
     assert broker["plugin.password"].is_sensitive
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "sasl.jaas.config",
+        "listener.name.internal.ssl.keystore.password",
+        "listener.name.internal.scram-sha-256.sasl.jaas.config",
+    ],
+)
+async def test_a_password_is_not_written_where_others_could_read_it(name):
+    scene = await config_scene()
+    texts, changes = [ConfigText(name=name, value="hush")], [setting(name, "hush")]
+    with pytest.raises(InvalidConfig, match="not stored"):
+        await scene.admin.alter(ResourceType.BROKER, "1", changes, validate_only=False)
+    with pytest.raises(InvalidConfig, match="not stored"):
+        await scene.admin.replace(ResourceType.BROKER, "1", texts, validate_only=False)
+    assert await stored_config(scene.store, OURS) == {}
+    await scene.admin.alter(ResourceType.BROKER, "1", changes, validate_only=True)
+
+
+async def test_a_password_that_kafka_has_encrypted_is_left_alone():
+    scene = await config_scene()
+    left = {"listener.name.internal.ssl.key.password": "cipher:..."}
+    await scene.store.create(OURS.path, EntityConfig(left).encode())
+    changes = [setting("log.roll.ms", "5")]
+    await scene.admin.alter(ResourceType.BROKER, "1", changes, validate_only=False)
+    assert await stored_config(scene.store, OURS) == {**left, "log.roll.ms": "5"}
 
 
 async def test_a_topic_is_described_by_what_is_stored_though_nobody_was_told_yet():

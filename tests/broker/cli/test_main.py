@@ -11,7 +11,10 @@ from odradek.broker.cli import cluster
 from tests.support.free_ports import free_port
 
 ODRADEK = [sys.executable, "-m", "odradek.broker.cli.main"]
-COMMANDS = ["serve", "topics", "configs", "produce", "consume", "dump-log", "zookeeper", "version"]
+COMMANDS = [
+    *("serve", "topics", "configs", "groups", "produce", "consume"),
+    *("dump-log", "zookeeper", "version"),
+]
 
 
 def test_help_names_every_command(offline):
@@ -31,7 +34,7 @@ def test_no_help_has_the_marks_of_our_own_comments(offline, command):
     assert "``" not in offline(command, "--help").out
 
 
-@pytest.mark.parametrize("command", ["topics", "configs", "produce", "consume"])
+@pytest.mark.parametrize("command", ["topics", "configs", "groups", "produce", "consume"])
 def test_each_example_is_a_line_to_be_copied(offline, command):
     lines = offline(command, "--help").lines
     examples = lines[lines.index("Examples:") + 1 :]
@@ -42,6 +45,15 @@ def test_each_example_is_a_line_to_be_copied(offline, command):
 @pytest.mark.parametrize("verb", ["create", "list", "describe", "alter", "delete"])
 def test_every_verb_of_topics_has_help_with_the_default_address(offline, verb):
     assert "127.0.0.1:9092" in offline("topics", verb, "--help").out
+
+
+@pytest.mark.parametrize("verb", ["list", "describe", "reset-offsets", "delete", "delete-offsets"])
+def test_every_verb_of_groups_has_help_with_examples(offline, verb):
+    lines = offline("groups", verb, "--help").lines
+    examples = lines[lines.index("Examples:") + 1 :]
+    assert len(examples) >= 2
+    assert all(line.startswith(f"  odradek groups {verb} ") for line in examples if verb != "list")
+    assert any("127.0.0.1:9092" in line for line in lines)
 
 
 @pytest.mark.parametrize("words", [[], ["nix"], ["topics"], ["topics", "create"], ["consume"]])

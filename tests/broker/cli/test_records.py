@@ -153,6 +153,27 @@ def test_records_that_cannot_be_written_are_told_of_in_one_line(
     assert complaint in command("produce", topic, *arguments, stdin=stdin).complaint
 
 
+def test_what_comes_before_a_line_that_is_no_record_is_written(command, topic):
+    lines = b"".join(b"k:%d\n" % number for number in range(100)) + b"no key\nk:after\n"
+    refused = command("produce", topic, "--key-separator", ":", stdin=lines)
+    assert "record 101: there is no ':'" in refused.complaint
+    assert read(command, topic).lines == [str(number) for number in range(100)]
+
+
+@pytest.mark.parametrize("written", ["-1", "0", "1.5", "all"])
+def test_a_count_is_a_number_of_records(offline, written):
+    refused = offline("consume", "t", "--count", written)
+    assert refused.status == 2
+    assert f"--count: '{written}' is not a number of records, at least 1" in refused.err
+
+
+@pytest.mark.parametrize("written", ["nan", "-1", "soon"])
+def test_an_idle_time_is_a_time(offline, written):
+    refused = offline("consume", "t", "--idle", written)
+    assert refused.status == 2
+    assert "is not a number of seconds" in refused.err
+
+
 def test_a_record_that_is_too_large_is_refused(command, topic):
     assert command("produce", topic, "v" * 600_000, "w" * 600_000).lines == []
     narrow = f"{topic}-narrow"

@@ -167,6 +167,7 @@ def test_a_bad_setting_is_told_with_file_line_name_and_reason(tmp_path):
         (["--port", "70000"], {}, "must have ports between 0 and 65535"),
         (["--log-level", "loud"], {}, "--log-level loud: a level is one of"),
         (["--ready-file", "missing/ready"], {}, "--ready-file missing/ready: No such file"),
+        (["--port", "0"], {"PYTHONOPTIMIZE": "1"}, "python -O leaves out checks"),
     ],
 )
 def test_what_makes_no_sense_is_told_in_one_line(tmp_path, arguments, env, complaint):

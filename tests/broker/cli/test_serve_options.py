@@ -1,9 +1,15 @@
-"""``odradek serve`` where it is told of a file to be ready in, of a port, and of no hangup."""
+"""``odradek serve`` told of a file to be ready in, of a port, of no hangup, and of harsh limits."""
 
 import signal
 
+from odradek.protocol.api_keys import ApiKey
 from tests.broker.cli.test_serve import consumed, produce, wait_until
 from tests.support.broker_process import BrokerProcess
+from tests.support.free_ports import free_port
+from tests.support.wire_client import call
+
+BROKER = 4
+SET, DELETE = 0, 1
 
 
 def test_the_ready_file_goes_with_the_broker(tmp_path):
@@ -26,14 +32,41 @@ def test_a_port_counts_for_what_is_advertised_too(tmp_path):
 
 
 def test_a_hangup_that_its_starter_ignores_is_ignored(tmp_path):
-    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
-    try:
-        broker = BrokerProcess(tmp_path / "logs").start()
-    finally:
-        signal.signal(signal.SIGHUP, before)
-    with broker:
+    with BrokerProcess(tmp_path / "logs", hangup=signal.SIG_IGN).start() as broker:
         broker.send(signal.SIGHUP)
         produce(broker, b"still here")
         broker.send(signal.SIGTERM)
         assert broker.wait() == 0
     assert "SIGHUP" not in broker.log_text
+
+
+def configure(address, name, value, *, operation=SET):
+    change = {"name": name, "config_operation": operation, "value": value}
+    resource = {"resource_type": BROKER, "resource_name": "", "configs": [change]}
+    answered = call(address, ApiKey.INCREMENTAL_ALTER_CONFIGS, 1, resources=[resource])
+    assert [each.error_code for each in answered.responses] == [0]
+
+
+def test_limits_on_connections_do_not_keep_a_broker_from_starting_and_can_be_lifted(tmp_path):
+    data_dir, rescue = tmp_path / "logs", free_port()
+    with BrokerProcess(data_dir).start() as broker:
+        configure(broker.address, "max.connections", "0")
+    with broker.start():
+        assert "max.connections is 0: nobody is let in" in broker.log_text
+    with_another_listener = BrokerProcess(
+        data_dir,
+        f"listeners=PLAINTEXT://127.0.0.1:0,RESCUE://127.0.0.1:{rescue}",
+        "listener.security.protocol.map=PLAINTEXT:PLAINTEXT,RESCUE:PLAINTEXT",
+        "inter.broker.listener.name=RESCUE",
+    )
+    with with_another_listener.start():
+        configure(f"127.0.0.1:{rescue}", "max.connections", None, operation=DELETE)
+    with broker.start():
+        produce(broker, b"a")
+
+
+def test_nor_do_limits_for_one_address(tmp_path):
+    with BrokerProcess(tmp_path / "logs").start() as broker:
+        configure(broker.address, "max.connections.per.ip.overrides", "127.0.0.1:0")
+    with broker.start():
+        assert "has too many connections" not in broker.log_text

@@ -9,7 +9,7 @@ from odradek.broker.fetching import down_conversion
 from odradek.protocol.records.compression import Codec
 from odradek.protocol.records.record_set import batches_of_any_magic, magic_of
 from odradek.storage import files
-from tests.support.calls import in_the_end
+from tests.support.calls import called, in_the_end
 from tests.support.fetches import FetchBench, append, asked, content, errors, lines, request, told
 from tests.support.hosted_partitions import BROKER
 from tests.support.logs import end_transaction
@@ -142,3 +142,62 @@ async def test_what_is_stored_is_read_piece_by_piece(tmp_path, monkeypatch):
     response = await in_the_end(bench.fetched(request(asked()), version=2))
     assert told(response) == [(0, "NONE", values)]
     assert max(asked_for) <= max(500, largest)
+
+
+async def test_an_answer_is_full_after_some_bytes_and_the_client_asks_on(tmp_path, monkeypatch):
+    monkeypatch.setattr(down_conversion, "CONVERTED_BYTES", 1_000)
+    bench = FetchBench(tmp_path)
+    partition = bench.lead()
+    values = [bytes([number]) * 400 for number in range(7)]
+    for value in values:
+        append(partition, value)
+    seen, sizes = [], []
+    while len(seen) < len(values):
+        response = await bench.fetched(request(asked(offset=len(seen))), version=3)
+        ((_, error, some),) = told(response)
+        assert error == "NONE"
+        seen += some
+        sizes.append(len(some))
+    assert seen == values
+    assert sizes == [2, 2, 2, 1]
+
+
+async def test_an_answer_has_one_batch_however_large(tmp_path, monkeypatch):
+    monkeypatch.setattr(down_conversion, "CONVERTED_BYTES", 1_000)
+    bench = FetchBench(tmp_path)
+    partition = bench.lead()
+    append(partition, b"x" * 5_000)
+    append(partition, b"y")
+    response = await bench.fetched(request(asked()), version=3)
+    assert told(response) == [(0, "NONE", [b"x" * 5_000])]
+
+
+async def test_no_partition_starves_behind_others_that_fill_the_answers(tmp_path, monkeypatch):
+    monkeypatch.setattr(down_conversion, "CONVERTED_BYTES", 1)
+    bench = FetchBench(tmp_path)
+    for number in range(3):
+        append(bench.lead(number), b"%d" % number)
+    wanted = request(*(asked(number) for number in range(3)))
+    seen = set()
+    for _ in range(200):
+        response = told(await bench.fetched(wanted, version=1))
+        assert [line[:2] for line in response] == [(0, "NONE"), (1, "NONE"), (2, "NONE")]
+        seen.add(tuple(len(values) for _, _, values in response))
+    assert seen == {(1, 0, 0), (0, 1, 0), (0, 0, 1)}
+
+
+async def test_nothing_more_is_converted_for_a_peer_that_has_gone(tmp_path, monkeypatch):
+    monkeypatch.setattr(turns, "TURN_S", 0.0)
+    bench = FetchBench(tmp_path)
+    partition = bench.lead()
+    for _ in range(50):
+        append(partition, b"v")
+    call = called(request(asked()), version=3)
+    converting = bench.hosting.background.start(in_the_end(bench.answered(call)))
+    for _ in range(5):
+        await asyncio.sleep(0)
+    call.peer.is_gone = True
+    for _ in range(5):
+        await asyncio.sleep(0)
+    assert converting.done()
+    assert told(await converting) == [(0, "NONE", [])]

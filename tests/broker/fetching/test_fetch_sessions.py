@@ -4,6 +4,8 @@ import asyncio
 
 import pytest
 
+from odradek.broker import turns
+from odradek.broker.fetching import fetch_plan
 from odradek.broker.fetching.fetch_session import epoch_after
 from odradek.broker.fetching.fetch_sessions import EVICTION_MS
 from odradek.protocol.api.fetch import FetchRequest
@@ -195,6 +197,65 @@ async def test_a_full_fetch_ends_the_session_it_names(tmp_path, epoch):
     assert response.session_id != session
     assert (response.session_id > 0) == (epoch == 0)
     assert error_of(bench.fetched(next_of(session, 1)))[0] == "FETCH_SESSION_ID_NOT_FOUND"
+
+
+def held_by(bench, session):
+    """What was read, and holds files open."""
+    return [
+        each.line for each in bench.sessions._sessions[session].partitions.values() if each.line
+    ]
+
+
+def waiting_for_more(session, epoch):
+    return next_of(session, epoch, asked(), min_bytes=1 << 20, max_wait_ms=60_000)
+
+
+async def test_a_session_holds_no_file_open_while_a_request_waits_or_after_it_was_cut(tmp_path):
+    bench = FetchBench(tmp_path)
+    partition = bench.lead()
+    session = opened(bench, asked())
+    append(partition, b"a")
+    parked = bench.fetched(waiting_for_more(session, 1))
+    assert held_by(bench, session) == []
+    waiting = bench.hosting.background.start(in_the_end(parked))
+    await asyncio.sleep(0)
+    append(partition, b"b")
+    await asyncio.sleep(0)
+    assert held_by(bench, session) == []
+    waiting.cancel()
+    await asyncio.wait([waiting])
+    assert held_by(bench, session) == []
+
+
+async def test_nor_after_one_was_cut_in_the_middle_of_reading(tmp_path, monkeypatch):
+    monkeypatch.setattr(turns, "TURN_S", 0.0)
+    monkeypatch.setattr(fetch_plan, "FEW", 0)
+    bench = FetchBench(tmp_path)
+    session = opened(bench, asked(0), asked(1))
+    for number in range(2):
+        append(bench.lead(number), b"a")
+    wanted = waiting_for_more(session, 1)
+    reading = bench.hosting.background.start(in_the_end(bench.fetched(wanted)))
+    await asyncio.sleep(0)
+    await asyncio.sleep(0)
+    assert held_by(bench, session)
+    reading.cancel()
+    await asyncio.wait([reading])
+    assert held_by(bench, session) == []
+
+
+async def test_nor_after_one_was_refused(tmp_path):
+    bench = FetchBench(tmp_path)
+    partition = bench.lead()
+    session = opened(bench, asked())
+    waiting = bench.hosting.background.start(
+        in_the_end(bench.fetched(next_of(session, 1, max_wait_ms=60_000)))
+    )
+    await asyncio.sleep(0)
+    bench.fetched(next_of(session, 2))
+    append(partition, b"a")
+    assert error_of(await waiting)[0] == "INVALID_FETCH_SESSION_EPOCH"
+    assert held_by(bench, session) == []
 
 
 async def test_a_request_that_another_overtook_is_told_so_when_it_has_waited(tmp_path):

@@ -177,6 +177,8 @@ class GroupHistory(RuleBasedStateMachine):
     @rule(place=PLACES)
     def delete_offset(self, place):
         self.attempt(delete_offsets, [place])
+        if GROUP not in self.scene.shard.groups:  # it has gone with its last offset
+            self.generation = self.stored_generation = 0
 
     def committer(self, number, is_outside):
         if is_outside or self.group is None:

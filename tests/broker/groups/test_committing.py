@@ -140,6 +140,16 @@ class TestDeleting:
         with pytest.raises(GroupIdNotFound):
             delete_offsets(scene.shard, GROUP, [PLACE])
 
+    def test_a_group_that_is_left_without_any_and_without_members_goes_too(self, scene):
+        commit(scene.shard, GROUP, OUTSIDE, [new(5), new(6, OTHER)])
+        (member,) = scene.stable()
+        scene.leave(member)
+        delete_offsets(scene.shard, GROUP, [PLACE])
+        assert GROUP in scene.shard.groups
+        delete_offsets(scene.shard, GROUP, [OTHER])
+        assert not scene.shard.groups
+        assert not scene.replayed().groups
+
     def test_many_are_deleted_in_several_batches(self, scene):
         places = [("events", number) for number in range(2500)]
         commit(scene.shard, GROUP, OUTSIDE, [new(5, place) for place in places])

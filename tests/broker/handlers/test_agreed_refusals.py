@@ -34,7 +34,7 @@ def produced(hosting, *batches, acks=1, **fields):
     sent = ProduceRequest(acks=acks, timeout_ms=1000, topic_data=topics, **fields)
     call = called(sent, version=9)
     try:
-        return produce.handle(hosting.replicas, hosting.known, lambda: NOW_MS, call)
+        return produce.handle(hosting.replicas, hosting.known, hosting.reader, lambda: NOW_MS, call)
     except KafkaError as failure:
         failure.call = call
         raise
@@ -110,7 +110,9 @@ async def test_an_unknown_isolation_level_is_refused(tmp_path):
         bench.fetched(request(asked(), isolation_level=7))
     listing = ListOffsetsRequest(replica_id=-1, isolation_level=7, topics=[])
     with pytest.raises(KafkaError):
-        list_offsets.handle(bench.hosting.replicas, lambda: NOW_MS, called(listing))
+        list_offsets.handle(
+            bench.hosting.replicas, bench.hosting.reader, lambda: NOW_MS, called(listing)
+        )
 
 
 @pytest.mark.parametrize("half", [{"producer_id": 5}, {"producer_epoch": 5}])

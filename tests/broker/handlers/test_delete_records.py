@@ -5,6 +5,7 @@ import inspect
 
 import pytest
 
+from odradek.broker import turns
 from odradek.broker.handlers import delete_records
 from odradek.broker.metadata.picture import Node
 from odradek.protocol.api.delete_records import DeleteRecordsRequest
@@ -15,6 +16,7 @@ from tests.support.calls import called, in_the_end
 from tests.support.fetches import SeenCluster, append
 from tests.support.hosted_partitions import BROKER, Hosting
 from tests.support.logs import NOW_MS
+from tests.support.turn_counting import MANY, in_turns
 
 OTHER = 2
 Topic = DeleteRecordsRequest.Topic
@@ -163,3 +165,13 @@ async def test_a_copy_on_its_way_to_another_directory_counts_too(tmp_path):
 async def test_a_refusal_of_all_reaches_every_line():
     response = delete_records.refused(called(request(1, 2)), KafkaStorageError())
     assert lines(response) == [("KAFKA_STORAGE_ERROR", -1), ("KAFKA_STORAGE_ERROR", -1)]
+
+
+async def test_of_many_partitions_it_is_done_in_turns(tmp_path, monkeypatch):
+    monkeypatch.setattr(turns, "TURN_S", 0.0)
+    hosting, _, cluster = with_follower(tmp_path)
+    asking = asked_for(hosting, cluster, 2, *[0] * (MANY - 1), timeout_ms=1)
+    answered, turn_count = await in_turns(asking)
+    assert lines(answered)[0] == ("REQUEST_TIMED_OUT", 0)
+    assert set(lines(answered)[1:]) == {("UNKNOWN_TOPIC_OR_PARTITION", -1)}
+    assert turn_count > MANY / 2

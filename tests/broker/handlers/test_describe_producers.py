@@ -1,5 +1,6 @@
 """DescribeProducers: who has written to a partition."""
 
+from odradek.broker import turns
 from odradek.broker.handlers import describe_producers
 from odradek.protocol.api.describe_producers import DescribeProducersRequest
 from odradek.protocol.codec import encode
@@ -9,6 +10,7 @@ from tests.support.calls import called
 from tests.support.fetches import SeenCluster, append
 from tests.support.hosted_partitions import BROKER, Hosting
 from tests.support.logs import NOW_MS, end_transaction
+from tests.support.turn_counting import MANY, in_turns
 
 OTHER = 2
 
@@ -81,3 +83,15 @@ async def test_a_refusal_of_all_reaches_every_line():
     response = describe_producers.refused(called(request(0, 1)), KafkaStorageError())
     assert [line.error_code for line in response.topics[0].partitions] == [56, 56]
     assert encode(response, 0)
+
+
+async def test_of_many_partitions_it_is_answered_in_turns(tmp_path, monkeypatch):
+    monkeypatch.setattr(turns, "TURN_S", 0.0)
+    hosting = Hosting(tmp_path)
+    write(hosting.lead(partition=MANY - 1), producer=7)
+    call = called(request(*range(MANY)))
+    answering = describe_producers.handle(hosting.replicas, SeenCluster(hosting), call)
+    answered, turn_count = await in_turns(answering)
+    *_, line = answered.topics[0].partitions
+    assert [each.producer_id for each in line.active_producers] == [7]
+    assert turn_count > MANY / 2

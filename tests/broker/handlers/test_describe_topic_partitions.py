@@ -4,6 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis.strategies import dictionaries, integers, sampled_from
 
+from odradek.broker import turns
 from odradek.broker.handlers import describe_topic_partitions
 from odradek.protocol.api.describe_topic_partitions import DescribeTopicPartitionsRequest
 from odradek.protocol.error_codes import ErrorCode
@@ -11,6 +12,7 @@ from odradek.protocol.errors import InvalidRequest
 from odradek.protocol.types import ZERO_UUID
 from tests.support.calls import answer, as_sent, called
 from tests.support.metadata_updates import OUTSIDE, cluster, state, topic_id, update
+from tests.support.turn_counting import MANY, in_turns
 
 Cursor = DescribeTopicPartitionsRequest.Cursor
 PARTITIONS_MAX = 2000
@@ -154,3 +156,12 @@ def test_all_topics_are_refused_together():
         ("t", ErrorCode.INVALID_REQUEST.code, ZERO_UUID),
         ("u", ErrorCode.INVALID_REQUEST.code, ZERO_UUID),
     ]
+
+
+async def test_of_many_partitions_it_is_answered_in_turns(monkeypatch):
+    monkeypatch.setattr(turns, "TURN_S", 0.0)
+    known = cluster(update({"s": [state()], "t": map(state, range(MANY))}))
+    answering = describe_topic_partitions.handle(known, PARTITIONS_MAX, called(asked()))
+    answered, turn_count = await in_turns(answering)
+    assert shown(answered) == [("s", [0]), ("t", list(range(MANY)))]
+    assert turn_count > MANY / 2

@@ -11,7 +11,7 @@ from odradek.protocol.api.list_groups import ListGroupsRequest
 from odradek.protocol.error_codes import ErrorCode
 from odradek.protocol.errors import KafkaStorageError
 from tests.broker.handlers.test_group_members import joined, synced
-from tests.support.calls import as_sent, called, versions_of
+from tests.support.calls import as_sent, called, in_the_end, versions_of
 from tests.support.group_coordinators import Coordinating
 
 NOT_ASKED_FOR = -(2**31)
@@ -112,6 +112,16 @@ async def test_all_groups_are_listed(tmp_path, version):
 )
 async def test_or_those_of_some_states_and_types(tmp_path, filters, names):
     assert set(listed(await prepared(tmp_path), 5, **filters)) == names
+
+
+async def test_many_groups_are_listed_in_turns(tmp_path):
+    scene = Coordinating(tmp_path)
+    names = {f"group-{number}" for number in range(500)}
+    for name in names:
+        keep_offsets(scene, name)
+    call = called(ListGroupsRequest(), version=5)
+    response = await in_the_end(list_groups.handle(scene.groups, call))
+    assert {each.group_id for each in response.groups} == names
 
 
 async def test_a_group_with_members_and_offsets_is_listed_once(tmp_path):

@@ -46,7 +46,9 @@ class Bench:
             topic.name, topic.topic_id = "", AN_ID
         asked = ProduceRequest(acks=acks, timeout_ms=10_000, topic_data=[topic])
         call = called(asked, version=version)
-        return produce.handle(self.hosting.replicas, self.cluster, lambda: NOW_MS, call)
+        return produce.handle(
+            self.hosting.replicas, self.cluster, self.hosting.reader, lambda: NOW_MS, call
+        )
 
 
 def hints(response: ProduceResponse, version=12):

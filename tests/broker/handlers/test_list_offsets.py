@@ -33,7 +33,7 @@ def request(*partitions, replica_id=CONSUMER, isolation_level=0):
 
 def listed(hosting, *partitions, version=9, **fields):
     call = called(request(*partitions, **fields), version=version)
-    response = list_offsets.handle(hosting.replicas, lambda: NOW_MS, call)
+    response = list_offsets.handle(hosting.replicas, hosting.reader, lambda: NOW_MS, call)
     assert decode(ListOffsetsResponse, version, b"".join(encode(response, version)))
     return response.topics[0].partitions
 

@@ -2,6 +2,7 @@
 
 import pytest
 
+from odradek.broker import turns
 from odradek.broker.handlers import metadata
 from odradek.protocol.api.metadata import MetadataRequest, MetadataResponse
 from odradek.protocol.error_codes import ErrorCode
@@ -24,6 +25,7 @@ from tests.support.metadata_updates import (
     topic_id,
     update,
 )
+from tests.support.turn_counting import MANY, in_turns
 
 NOT_ASKED_FOR = -(2**31)
 VERSIONS = versions_of(MetadataRequest)
@@ -248,3 +250,16 @@ def test_what_has_no_name_is_refused_with_its_id():
 def test_there_is_nothing_to_refuse_where_all_are_asked_for():
     call = called(MetadataRequest(topics=None))
     assert as_sent(metadata.refused(call, KafkaError()), version=12).topics == []
+
+
+@pytest.mark.parametrize("sizes", [[1] * MANY, [MANY]], ids=["topics", "partitions"])
+@pytest.mark.parametrize("is_named", [False, True])
+async def test_of_many_partitions_it_is_answered_in_turns(monkeypatch, sizes, is_named):
+    monkeypatch.setattr(turns, "TURN_S", 0.0)
+    topics = {f"t{number:03}": list(map(state, range(size))) for number, size in enumerate(sizes)}
+    known = cluster(update(topics))
+    call = called(MetadataRequest(topics=named(*topics) if is_named else None))
+    answered, turn_count = await in_turns(metadata.handle(known, NOBODY, call))
+    assert [len(topic.partitions) for topic in answered.topics] == sizes
+    assert names(answered) == list(topics)
+    assert turn_count > MANY / 2

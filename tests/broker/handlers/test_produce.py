@@ -32,7 +32,7 @@ def request(*entries, topic="events", acks=1, **fields):
 def produced(hosting, asked, *, version=9, client_id="test"):
     call = called(asked, version=version)
     call.client_id = client_id
-    return produce.handle(hosting.replicas, hosting.known, lambda: NOW_MS, call)
+    return produce.handle(hosting.replicas, hosting.known, hosting.reader, lambda: NOW_MS, call)
 
 
 def lines(response):

@@ -1,10 +1,13 @@
 """Whatever is asked, however it is cut and however slowly it is taken: the answers are in order."""
 
 from itertools import pairwise
+from unittest.mock import patch
 
 from hypothesis import given
 from hypothesis import strategies as st
 
+from odradek.broker import turns
+from odradek.broker.network import connection
 from odradek.broker.network.surroundings import HandOver
 from tests.support.scripted_connection import END, ScriptedConnection, framed
 
@@ -58,8 +61,14 @@ def chunks_of(stream, cuts):
     cuts=st.lists(st.integers(0, 1 << 20), max_size=12),
     takes=st.lists(st.integers(0, 30), max_size=30),
     ends=st.booleans(),
+    at_once=st.integers(4, 100),
 )
-def test_every_frame_is_answered_once_and_in_order(asked, cuts, takes, ends):
+def test_every_frame_is_answered_once_and_in_order(asked, cuts, takes, ends, at_once):
+    with patch.object(turns, "TURN_S", 0.0), patch.object(connection, "BYTES_AT_ONCE", at_once):
+        all_are_answered(asked, cuts, takes, ends)
+
+
+def all_are_answered(asked, cuts, takes, ends):
     answers = Answers(way for _, way in asked)
     stream = b"".join(framed(payload) for payload, _ in asked)
     scene = ScriptedConnection(answers, takes=takes)

@@ -32,7 +32,9 @@ def router_of(bench):
     hosting = bench.hosting
     needed = (hosting.replicas, bench.cluster, bench.sessions, bench.limits)
     fetching = partial(fetch.handle, *needed)
-    producing = partial(produce.handle, hosting.replicas, hosting.known, lambda: NOW_MS)
+    producing = partial(
+        produce.handle, hosting.replicas, hosting.known, hosting.reader, lambda: NOW_MS
+    )
     return Router(
         {
             ApiKey.FETCH: Route(ApiKey.FETCH, fetching, fetch.refused),

@@ -125,7 +125,7 @@ async def test_the_dead_are_closed_even_if_the_loop_says_nothing():
             accepted, _ = listening.accept()
             accepted.setblocking(False)
             scene.processor.adopt(accepted, Peer(str(number), "host", "PLAINTEXT"))
-            scene.processor._connections[str(number)]._stop_reading()
+            scene.processor._connections[str(number)]._watch.stop_reading()
     dead, ended, alive = map(Client, peers)
     dead.socket.sendall(b"unread")
     dead.reset()

@@ -140,6 +140,30 @@ async def test_records_deleted_while_it_is_copied_stay_deleted(tmp_path, monkeyp
     assert bench.values() == [b"%d" % number for number in range(25, 30)]
 
 
+async def test_records_deleted_while_the_copy_is_begun_anew_are_no_obstacle(
+    tmp_path, monkeypatch, caplog
+):
+    bench = Bench(tmp_path)
+    for number in range(30):
+        append(bench.partition, b"%d" % number)
+    bench.after_slices(monkeypatch, 3, lambda: bench.partition.log.advance_start(25))
+    carry_out_on_disk, deleted = bench.hosting.disk.carry_out, []
+
+    async def carry_out_and_delete(work):
+        await carry_out_on_disk(work)
+        if bench.partition.log.start_offset == 25:
+            bench.partition.log.advance_start(28)
+            deleted.append(work)
+
+    monkeypatch.setattr(bench.hosting.disk, "carry_out", carry_out_and_delete)
+    target = await bench.move()
+    await bench.ended()
+    assert deleted
+    assert bench.partition.hosted.directory is target
+    assert bench.values() == [b"28", b"29"]
+    assert "broken off" not in caplog.text
+
+
 async def test_a_log_that_is_truncated_meanwhile_is_truncated_in_the_copy_too(
     tmp_path, monkeypatch
 ):
@@ -208,76 +232,6 @@ async def test_whoever_waits_for_records_is_woken_when_the_log_is_another(tmp_pa
     await bench.move()
     await bench.ended()
     assert wake.done()
-
-
-async def test_a_move_to_where_it_is_already_does_nothing(tmp_path):
-    bench = Bench(tmp_path)
-    await bench.move(bench.partition.hosted.directory)
-    assert not bench.moves.is_moving(EVENTS)
-    assert bench.hosting.logs.find_future(EVENTS) is None
-
-
-async def test_the_same_move_again_goes_on(tmp_path):
-    bench = Bench(tmp_path)
-    append(bench.partition, b"a")
-    target = await bench.move()
-    future = bench.hosting.logs.find_future(EVENTS)
-    await bench.move(target)
-    assert bench.hosting.logs.find_future(EVENTS) is future
-    await bench.ended()
-
-
-async def test_a_move_elsewhere_gives_up_the_one_before(tmp_path):
-    bench = Bench(tmp_path, directories=("one", "two", "three"))
-    append(bench.partition, b"a")
-    first, second = bench.others
-    await bench.move(first)
-    await bench.move(second)
-    await bench.ended()
-    assert bench.partition.hosted.directory is second
-    assert not any(name.endswith("-future") for name in directories_of(first.path))
-    assert bench.values() == [b"a"]
-
-
-async def test_of_several_requests_at_once_the_last_counts(tmp_path):
-    bench = Bench(tmp_path, directories=("one", "two", "three", "four"))
-    append(bench.partition, b"a")
-    first, second, third = bench.others
-    await bench.move(first)
-    await asyncio.gather(bench.move(second), bench.move(third))
-    await bench.ended()
-    assert bench.partition.hosted.directory is third
-    assert bench.values() == [b"a"]
-
-
-async def test_a_move_back_home_gives_up_the_copy(tmp_path):
-    bench = Bench(tmp_path)
-    append(bench.partition, b"a")
-    home = bench.partition.hosted.directory
-    await bench.move()
-    await bench.move(home)
-    assert not bench.moves.is_moving(EVENTS)
-    assert bench.hosting.logs.find_future(EVENTS) is None
-    assert bench.partition.hosted.directory is home
-
-
-async def test_a_topic_that_is_deleted_meanwhile_takes_its_copy_with_it(
-    tmp_path, monkeypatch, caplog
-):
-    bench = Bench(tmp_path)
-    for _ in range(30):
-        append(bench.partition, b"a")
-    replicas, copied = bench.hosting.replicas, asyncio.Event()
-    bench.after_slices(monkeypatch, 3, copied.set)
-    await bench.move()
-    await copied.wait()
-    replicas.stop(EVENTS, leader_epoch=-2, is_deleted=True)
-    assert await replicas.delete([EVENTS]) == {}
-    await bench.ended()
-    assert bench.hosting.logs.find(EVENTS) is None
-    assert bench.hosting.logs.find_future(EVENTS) is None
-    assert "was broken off" in caplog.text
-    assert "failed" not in caplog.text
 
 
 async def test_a_copy_that_a_restart_finds_goes_on(tmp_path):

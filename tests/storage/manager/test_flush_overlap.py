@@ -1,9 +1,11 @@
 """A log that changes while a disk thread syncs it: neither is in the other's way.
 
 What the thread does can be cut in two before any of its system calls, and the event loop may do
-anything there: so each change is made before each call in turn.
+anything there: so each change is made before each call in turn.  A change that waits for the thread
+is done after it.
 """
 
+from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from functools import partial
 
@@ -22,35 +24,44 @@ from tests.support.logs import NOW_MS, append, end_transaction
 
 SETTINGS = {"segment_bytes": 400, "index_interval_bytes": 0, "file_delete_delay_ms": 0}
 CALLS_MAX = 200
+#: After that a change has to wait for the flush.
+WAITS_S = 0.5
 
 
 class Overtaken:
     """``files.system``, on which something else happens before the n-th call."""
 
-    def __init__(self, at, happens):
+    def __init__(self, at, begin):
         self._system = files.system
         self._left = at
-        self._happens = happens
-        self.has_happened = False
+        self._begin = begin
+        self.change = None
+
+    @property
+    def has_happened(self):
+        return self.change is not None
 
     def __getattr__(self, name):
         self._left -= 1
         if self._left == 0:
             files.system = self._system
-            self._happens()
+            self.change = self._begin()
+            wait([self.change], timeout=WAITS_S)
             files.system = self
-            self.has_happened = True
         return getattr(self._system, name)
 
 
 @contextmanager
 def overtaken(at, happens):
     system = files.system
-    files.system = Overtaken(at, happens)
-    try:
-        yield files.system
-    finally:
-        files.system = system
+    with ThreadPoolExecutor(1) as others:
+        disk = files.system = Overtaken(at, partial(others.submit, happens))
+        try:
+            yield disk
+            if disk.change is not None:
+                disk.change.result()
+        finally:
+            files.system = system
 
 
 def filled(path, **settings):

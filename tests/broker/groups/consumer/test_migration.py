@@ -7,11 +7,13 @@ from odradek.broker.groups.classic.outcomes import Offer
 from odradek.broker.groups.classic.requests import heartbeat
 from odradek.broker.groups.consumer.live_group import LiveGroup
 from odradek.broker.groups.consumer.member import MemberState
+from odradek.broker.groups.records import GROUP_KEY
 from odradek.protocol.errors import KafkaError
+from odradek.protocol.internal.log_record import part_version
 from tests.support.consumer_group_scene import of, parts
 from tests.support.group_scene import GROUP
 from tests.support.group_scene import SESSION_MS as CLASSIC_SESSION_MS
-from tests.support.live_group_scene import assigned, read_assigned, subscribed
+from tests.support.live_group_scene import LiveGroupScene, assigned, read_assigned, subscribed
 
 
 @pytest.fixture
@@ -328,3 +330,42 @@ def test_members_are_removed_by_id_or_by_instance(scene):
     assert scene.base.leave(member_id) == "NONE"
     assert scene.base.leave("", "i") == "NONE"
     assert scene.live.is_empty
+
+
+def test_a_member_that_came_for_the_next_generation_is_taken_over_too(scene):
+    first, second = classic_group(scene)
+    both = offering("a", names=("range", "sticky"))
+    scene.base.join(first, **both)
+    scene.base.join(second, **both)
+    scene.base.join(first, **both)
+    late = scene.base.join(**offering("a", names=("sticky",)))
+    assert late.error == "waiting"
+    scene.join("new", "a")
+    assert late.error == "REBALANCE_IN_PROGRESS"
+    assert set(scene.live.group.members) == {first, second, late.result.member_id, "new"}
+
+
+def test_an_empty_group_is_left_alone_by_whoever_is_no_member(scene):
+    scene.join("new", "a")
+    scene.beat("new", -1)
+    assert scene.base.join("stranger", **offering("a")).error == "UNKNOWN_MEMBER_ID"
+    assert isinstance(scene.shard.groups[GROUP], LiveGroup)
+
+
+def test_a_classic_group_that_another_broker_put_on_top_of_ours_is_what_counts(scene):
+    scene.join("new", "a")
+    (only,) = classic_group_elsewhere(scene)
+    scene.base.reload()
+    assert list(scene.base.group.roster.members) == [only]
+    left = {part_version(key) for _, key, _ in scene.base.log.replay().records()}
+    assert left == {GROUP_KEY}
+
+
+def classic_group_elsewhere(scene):
+    """Written by a broker that does not know of the other."""
+    there = LiveGroupScene({"a": 4})
+    ids = classic_group(there, assignments=({"a": [0]},))
+    for batch in there.base.log.batches:
+        scene.base.log.append([(record.key, record.value) for record in batch.records()])
+    there.close()
+    return ids

@@ -1,0 +1,80 @@
+"""How fast is a log of a million commits read when its broker starts, and is anybody else served?
+
+The broker is one of its own, with one partition for all groups.  Every commit is a batch, as those
+of most clients are.  A start on the full log is compared with one on the empty log; the difference
+is taken for the replay.
+"""
+
+from __future__ import annotations
+
+import tempfile
+import time
+from pathlib import Path
+
+from broker_clients import LeftOut
+from broker_figures import Load, Measured, Tools, topic
+from broker_raw import Refused, connect, metadata_frame
+from broker_raw_loads import drive_all
+from broker_sides import OURS, Side, at
+from group_members import commit_frame, commit_verdict, group_error, wait_until_coordinated
+
+from tests.support.broker_process import BrokerProcess
+
+GROUPS, PARTITIONS = 100, 10
+#: A million where the usual amount is filled, fewer in a quick run.
+COMMITS_OF_MB = 5000
+LOAD_TIMEOUT_S = 300.0
+POLL_INTERVAL_S = 0.01
+SETTINGS = ("offsets.topic.num.partitions=1", "offsets.topic.replication.factor=1")
+
+
+def replay() -> Load:
+    def load(side: Side, tools: Tools) -> Measured:
+        if side.name != OURS:
+            raise LeftOut("only a broker of ours is started again here")
+        commits = tools.filled_mb * COMMITS_OF_MB
+        with tempfile.TemporaryDirectory(prefix="odradek-replay-") as directory:
+            broker = BrokerProcess(Path(directory) / "logs", *SETTINGS)
+            with broker.start():
+                wait_until_coordinated(broker.address, [_group_id(0)])
+                broker.stop()
+                empty_s, _ = _loaded_s(broker)
+                with topic(at(broker.address, broker.pid), PARTITIONS) as name:
+                    _commit(broker, name, commits)
+                    broker.stop()
+                    full_s, worst_s = _loaded_s(broker)
+        seconds = max(full_s - empty_s, 1e-3)
+        figures = {"commits/s": commits / seconds, "replay s": seconds, "worst ms": worst_s * 1000}
+        return Measured(f"{commits:,} commits", figures)
+
+    return load
+
+
+def _commit(broker: BrokerProcess, name: str, commits: int) -> None:
+    frames = tuple(
+        commit_frame(_group_id(group), name, partition)
+        for group in range(GROUPS)
+        for partition in range(PARTITIONS)
+    )
+    drive_all(broker.address, frames, commit_verdict(name), commits)
+
+
+def _group_id(number: int) -> str:
+    return f"replay-{number}"
+
+
+def _loaded_s(broker: BrokerProcess) -> tuple[float, float]:
+    """From its launch until groups are answered, and how long anybody else waited meanwhile."""
+    started = time.perf_counter()
+    broker.start()
+    worst_s, deadline = 0.0, started + LOAD_TIMEOUT_S
+    with connect(broker.address) as healthy:
+        while group_error(broker.address, _group_id(0)) != 0:
+            if time.perf_counter() > deadline:
+                raise Refused(f"not loaded after {LOAD_TIMEOUT_S} s")
+            asked = time.perf_counter()
+            healthy.sendall(metadata_frame())
+            healthy.recv(65536)
+            worst_s = max(worst_s, time.perf_counter() - asked)
+            time.sleep(POLL_INTERVAL_S)
+    return time.perf_counter() - started, worst_s

@@ -1,0 +1,105 @@
+"""The verbs of ``odradek groups``; list and delete."""
+
+from __future__ import annotations
+
+import argparse
+from functools import partial
+
+from odradek.broker.cli import cluster, tables
+from odradek.broker.cli.examples import examples
+from odradek.broker.cli.groups import delete_offsets, description, lookup, reset
+from odradek.broker.cli.groups.coordinator import answers
+
+Commands = argparse._SubParsersAction  # the only name that argparse has for it
+
+COLUMNS = ("group", "type", "state")
+STATES = (*lookup.STATES.values(), lookup.REBALANCING, lookup.UNKNOWN)
+
+
+def add_to(commands: Commands[argparse.ArgumentParser]) -> None:
+    parser = commands.add_parser(
+        "groups",
+        help="list, describe, reset and delete consumer groups",
+        description="List and describe consumer groups, reset the offsets that they committed, "
+        "delete groups or their offsets.",
+        **examples(
+            "odradek groups describe billing",
+            "odradek groups reset-offsets billing --topic orders --to-earliest --execute",
+        ),
+    )
+    verbs = parser.add_subparsers(title="what to do", metavar="VERB", required=True)
+    _add_list(verbs)
+    description.add_to(verbs)
+    reset.add_to(verbs)
+    _add_delete(verbs)
+    delete_offsets.add_to(verbs)
+
+
+def _add_list(verbs: Commands[argparse.ArgumentParser]) -> None:
+    parser = verbs.add_parser(
+        "list",
+        help="list groups, their protocol and state",
+        description="List consumer groups, by name, with the protocol they speak and their state.",
+        **examples(
+            "odradek groups list",
+            "odradek groups list --state stable --state empty --type consumer",
+        ),
+    )
+    parser.add_argument(
+        "--state",
+        metavar="STATE",
+        type=str.lower,
+        choices=[state.lower() for state in STATES],
+        action="append",
+        help=f"only groups in this one; repeatable: {', '.join(STATES)}.  Rebalancing is a group "
+        "of the consumer protocol that Kafka calls Assigning or Reconciling",
+    )
+    parser.add_argument(
+        "--type",
+        metavar="TYPE",
+        type=str.lower,
+        choices=lookup.TYPES,
+        action="append",
+        help=f"only groups of this protocol, {' or '.join(lookup.TYPES)}; repeatable",
+    )
+    tables.add_options(parser)
+    cluster.add_options(parser)
+    parser.set_defaults(run=cluster.client_command(list_groups))
+
+
+def _add_delete(verbs: Commands[argparse.ArgumentParser]) -> None:
+    parser = verbs.add_parser(
+        "delete",
+        help="delete groups without members",
+        description="Delete groups, and all that they committed; only while they have no members.",
+        **examples(
+            "odradek groups delete billing",
+            "odradek groups delete billing shipping --if-exists",
+        ),
+    )
+    parser.add_argument("groups", nargs="*", metavar="GROUP")
+    parser.add_argument("--all-groups", action="store_true", help="all that are there")
+    parser.add_argument("--if-exists", action="store_true", help="let be what is not there")
+    cluster.add_options(parser)
+    parser.set_defaults(run=cluster.client_command(delete))
+
+
+def list_groups(arguments: argparse.Namespace) -> int:
+    found = lookup.listed(cluster.admin(arguments), arguments.timeout)
+    rows = [
+        (group.group_id, lookup.kind(group), lookup.state(group))
+        for group in found
+        if not arguments.state or lookup.state(group).lower() in arguments.state
+        if not arguments.type or lookup.kind(group) in arguments.type
+    ]
+    tables.show(COLUMNS, rows, title="Groups", as_json=arguments.json)
+    return 0
+
+
+def delete(arguments: argparse.Namespace) -> int:
+    admin = cluster.admin(arguments)
+    groups = lookup.names(admin, arguments)
+    ask = partial(admin.delete_consumer_groups, request_timeout=arguments.timeout)
+    futures = answers(ask, groups, timeout_s=arguments.timeout)
+    forgiven = frozenset({"GROUP_ID_NOT_FOUND"} if arguments.if_exists else ())
+    return cluster.settle(futures, done="deleted", forgiven=forgiven)

@@ -1,0 +1,152 @@
+"""``odradek groups describe``: how far groups have read, who is in them, what state they are in.
+
+Lag is the offset where a log ends less the one that is committed.  Where nothing is committed
+there is none, and a partition that is gone, or has no leader, has no end.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from odradek.broker.cli import cluster, partitions, tables
+from odradek.broker.cli.examples import examples
+from odradek.broker.cli.groups import lookup
+from odradek.broker.cli.partitions import Offsets, Place
+
+if TYPE_CHECKING:
+    from confluent_kafka.admin import (
+        AdminClient,
+        ConsumerGroupDescription,
+        MemberAssignment,
+        MemberDescription,
+    )
+
+OFFSET_COLUMNS = (
+    *("group", "topic", "partition", "committed", "end", "lag"),
+    *("member", "host", "client"),
+)
+MEMBER_COLUMNS = (
+    *("group", "member", "instance", "host", "client", "partitions", "assignment", "target"),
+)
+STATE_COLUMNS = ("group", "type", "state", "assignor", "members", "coordinator", "address")
+
+
+def add_to(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    parser = verbs.add_parser(
+        "describe",
+        help="show committed offsets and lag, or members, or the state",
+        description="Show, of each partition that a group has committed or a member reads, the "
+        "committed offset, the end of the log, and the lag between them.",
+        **examples(
+            "odradek groups describe billing",
+            "odradek groups describe billing --members --json",
+        ),
+    )
+    parser.add_argument("groups", nargs="*", metavar="GROUP", help="all groups, if none is named")
+    shown = parser.add_mutually_exclusive_group()
+    shown.add_argument("--offsets", action="store_true", help="offsets and lag, as if not given")
+    shown.add_argument(
+        "--members",
+        action="store_true",
+        help="who is in it and what they read; target is what the coordinator of a group of the "
+        "consumer protocol will have given them when it is done",
+    )
+    shown.add_argument(
+        "--state", action="store_true", help="state, assignor, members and the coordinator's id"
+    )
+    tables.add_options(parser)
+    cluster.add_options(parser)
+    parser.set_defaults(run=cluster.client_command(describe))
+
+
+def describe(arguments: argparse.Namespace) -> int:
+    admin = cluster.admin(arguments)
+    named = sorted(set(arguments.groups))
+    wanted = named or [group.group_id for group in lookup.listed(admin, arguments.timeout)]
+    described = lookup.described(admin, wanted, arguments.timeout)
+    found = [group for group in described.values() if group is not None]
+    missing = [name for name, group in described.items() if group is None and name in named]
+    for name in missing:
+        print(f"odradek: {name}: there is no such group", file=sys.stderr)
+    if found or not named:
+        _show(admin, found, arguments)
+    for group in found if named else []:
+        _tell_unless_stable(group)
+    return 1 if missing else 0
+
+
+def _show(
+    admin: AdminClient, groups: list[ConsumerGroupDescription], arguments: argparse.Namespace
+) -> None:
+    if arguments.members:
+        rows = [_member_row(group, member) for group in groups for member in group.members]
+        tables.show(MEMBER_COLUMNS, rows, title="Members", as_json=arguments.json)
+    elif arguments.state:
+        rows = [_state_row(group) for group in groups]
+        tables.show(STATE_COLUMNS, rows, title="Groups", as_json=arguments.json)
+    else:
+        rows = list(_offset_rows(admin, groups, arguments.timeout))
+        tables.show(OFFSET_COLUMNS, rows, title="Offsets", as_json=arguments.json)
+
+
+def _tell_unless_stable(group: ConsumerGroupDescription) -> None:
+    """Else one may wonder where its members are, or the partitions of some."""
+    state = lookup.state(group)
+    if state == lookup.EMPTY:
+        print(f"odradek: {group.group_id} has no members", file=sys.stderr)
+    elif state != lookup.STABLE:
+        print(f"odradek: {group.group_id} is rebalancing ({state})", file=sys.stderr)
+
+
+def _offset_rows(
+    admin: AdminClient, groups: list[ConsumerGroupDescription], timeout_s: float
+) -> Iterator[tables.Row]:
+    committed = lookup.committed(admin, [group.group_id for group in groups], timeout_s)
+    readers = {group.group_id: _readers(group) for group in groups}
+    places = {group: sorted(committed[group].keys() | readers[group].keys()) for group in readers}
+    ends = partitions.ends_that_are_known(admin, set().union(*places.values()), timeout_s)
+    for group in readers:
+        for place in places[group]:
+            reader = readers[group].get(place)
+            yield (
+                *(group, *place),
+                *_progress(place, committed[group], ends),
+                *((reader.member_id, reader.host, reader.client_id) if reader else [None] * 3),
+            )
+
+
+def _progress(place: Place, committed: Offsets, ends: Offsets) -> tables.Row:
+    """Committed, end, lag."""
+    offset, end = committed.get(place), ends.get(place)
+    return offset, end, None if offset is None or end is None else end - offset
+
+
+def _readers(group: ConsumerGroupDescription) -> dict[Place, MemberDescription]:
+    return {place: member for member in group.members for place in _places(member.assignment)}
+
+
+def _member_row(group: ConsumerGroupDescription, member: MemberDescription) -> tables.Row:
+    assignment = _places(member.assignment)
+    target = member.target_assignment
+    return (
+        *(group.group_id, member.member_id, member.group_instance_id),
+        *(member.host, member.client_id, len(assignment)),
+        [str(place) for place in assignment],
+        None if target is None else [str(place) for place in _places(target)],
+    )
+
+
+def _places(assignment: MemberAssignment) -> list[Place]:
+    return sorted(Place(at.topic, at.partition) for at in assignment.topic_partitions or [])
+
+
+def _state_row(group: ConsumerGroupDescription) -> tables.Row:
+    coordinator = group.coordinator
+    return (
+        *(group.group_id, lookup.kind(group), lookup.state(group)),
+        *(group.partition_assignor or None, len(group.members)),
+        *(coordinator.id, f"{coordinator.host}:{coordinator.port}"),
+    )

@@ -1,0 +1,44 @@
+"""What a loop watches of one socket: whether there is something to read, or room to write.
+
+Owner: the loop.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+
+class Watch:
+    """Of nothing, when it is made."""
+
+    __slots__ = ("_descriptor", "_loop", "is_reading", "is_writing")
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, descriptor: int) -> None:
+        self._loop = loop
+        self._descriptor = descriptor
+        self.is_reading = False
+        self.is_writing = False
+
+    def read(self, call: Callable[..., Any], *arguments: Any) -> None:
+        self.is_reading = True
+        self._loop.add_reader(self._descriptor, call, *arguments)
+
+    def write(self, call: Callable[..., Any], *arguments: Any) -> None:
+        self.is_writing = True
+        self._loop.add_writer(self._descriptor, call, *arguments)
+
+    def stop_reading(self) -> None:
+        if self.is_reading:
+            self.is_reading = False
+            self._loop.remove_reader(self._descriptor)
+
+    def stop_writing(self) -> None:
+        if self.is_writing:
+            self.is_writing = False
+            self._loop.remove_writer(self._descriptor)
+
+    def stop(self) -> None:
+        self.stop_reading()
+        self.stop_writing()

@@ -1,0 +1,252 @@
+"""``odradek groups`` against a broker with consumers: list, describe, delete, delete-offsets."""
+
+import itertools
+import sys
+import time
+
+import pytest
+
+from tests.support.broker_stores import new_store
+from tests.support.group_readers import Reader, broker, commit, topic
+
+__all__ = ["broker", "new_store", "topic"]
+
+numbers = itertools.count()
+ASKED_S = 20
+
+
+@pytest.fixture
+def group():
+    return f"group-{next(numbers)}"
+
+
+def until(is_so):
+    deadline = time.monotonic() + ASKED_S
+    while not is_so():
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+
+
+def test_groups_are_listed_with_protocol_and_state(command, broker, group, topic):
+    commit(broker.address, f"{group}-left", {(topic, 0): 1})
+    with (
+        Reader(broker.address, f"{group}-a", topic),
+        Reader(broker.address, f"{group}-b", topic, group_protocol="consumer"),
+    ):
+        listed = [row for row in command("groups", "list").rows if row[0].startswith(f"{group}-")]
+    assert listed == [
+        [f"{group}-a", "classic", "Stable"],
+        [f"{group}-b", "consumer", "Stable"],
+        [f"{group}-left", "classic", "Empty"],
+    ]
+
+
+def test_only_groups_of_a_state_or_protocol_are_listed_on_demand(command, broker, group, topic):
+    commit(broker.address, f"{group}-left", {(topic, 0): 1})
+    with Reader(broker.address, group, topic, group_protocol="consumer"):
+        stable = command("groups", "list", "--state", "STABLE", "--state", "dead").rows
+        classic = command("groups", "list", "--type", "classic").rows
+        both = command("groups", "list", "--type", "classic", "--state", "stable").rows
+    assert [group, "consumer", "Stable"] in stable
+    assert {row[2] for row in stable} == {"Stable"}
+    assert [f"{group}-left", "classic", "Empty"] in classic
+    assert {row[1] for row in classic} == {"classic"}
+    assert f"{group}-left" not in [row[0] for row in both]
+    assert group not in [row[0] for row in both]
+
+
+def test_lag_is_what_is_not_committed_of_each_partition(command, broker, group, topic):
+    commit(broker.address, group, {(topic, 0): 4, (topic, 1): 10})
+    with Reader(broker.address, group, topic, auto_offset_reset="latest"):
+        described = command("groups", "describe", group, "--json").objects
+    member = {"member": described[0]["member"], "host": "/127.0.0.1", "client": "reader"}
+    assert member["member"].startswith("reader-")
+    assert described == [
+        {"group": group, "topic": topic, "partition": partition, **offsets, **member}
+        for partition, offsets in enumerate(
+            [
+                {"committed": 4, "end": 10, "lag": 6},
+                {"committed": 10, "end": 10, "lag": 0},
+                {"committed": None, "end": 0, "lag": None},
+            ]
+        )
+    ]
+
+
+def test_what_is_not_known_is_a_dash(command, broker, group, topic):
+    with Reader(broker.address, group, topic, auto_offset_reset="latest"):
+        described = command("groups", "describe", group)
+    assert described.lines[0].split("\t") == [
+        *("group", "topic", "partition", "committed", "end", "lag", "member", "host", "client")
+    ]
+    assert [row[3:6] for row in described.rows] == [["-", end, "-"] for end in ("10", "10", "0")]
+
+
+def test_a_group_that_nobody_is_in_still_has_its_lag(command, broker, group, topic):
+    commit(broker.address, group, {(topic, 1): 7})
+    ran = command("groups", "describe", group)
+    assert (ran.status, ran.err) == (0, f"odradek: {group} has no members\n")
+    assert ran.out.splitlines()[1:] == [f"{group}\t{topic}\t1\t7\t10\t3\t-\t-\t-"]
+
+
+@pytest.mark.parametrize("protocol", ["classic", "consumer"])
+def test_members_are_described_with_what_they_read(command, broker, group, topic, protocol):
+    options = {"auto_offset_reset": "latest", "group_protocol": protocol}
+    with Reader(broker.address, group, topic, group_instance_id="i-1", **options):
+        (member,) = command("groups", "describe", group, "--members", "--json").objects
+    places = [f"{topic}:0", f"{topic}:1", f"{topic}:2"]
+    assert member.pop("member")
+    assert member == {
+        "group": group,
+        "instance": "i-1",
+        "host": "/127.0.0.1",
+        "client": "reader",
+        "partitions": 3,
+        "assignment": places,
+        "target": places if protocol == "consumer" else None,
+    }
+
+
+@pytest.mark.parametrize(
+    ("protocol", "assignor"), [("classic", "roundrobin"), ("consumer", "range")]
+)
+def test_the_state_is_described(command, broker, group, topic, protocol, assignor):
+    how = (
+        {"partition_assignment_strategy": assignor}
+        if protocol == "classic"
+        else {"group_remote_assignor": assignor, "group_protocol": protocol}
+    )
+    with Reader(broker.address, group, topic, auto_offset_reset="latest", **how):
+        (state,) = command("groups", "describe", group, "--state", "--json").objects
+    assert state.pop("coordinator") >= 0
+    assert state == {
+        "group": group,
+        "type": protocol,
+        "state": "Stable",
+        "assignor": assignor,
+        "members": 1,
+        "address": broker.address,
+    }
+
+
+def test_a_group_that_waits_for_a_member_is_said_to_rebalance(command, broker, group, topic):
+    options = {"auto_offset_reset": "latest", "group_protocol": "consumer"}
+    with (
+        Reader(broker.address, group, topic, **options),  # who gives up nothing unless it polls
+        Reader.joining(broker.address, group, topic, **options),
+    ):
+        until(lambda: [group, "consumer", "Rebalancing"] in command("groups", "list").rows)
+        described = command("groups", "describe", group, "--state")
+        refused = command(
+            *("groups", "reset-offsets", group, "--topic", topic, "--to-latest", "--execute")
+        )
+    assert described.err == f"odradek: {group} is rebalancing (Rebalancing)\n"
+    assert refused.complaint.endswith("and it is Rebalancing")
+
+
+def test_all_groups_are_described_if_none_is_named(command, broker, group, topic):
+    commit(broker.address, f"{group}-a", {(topic, 0): 1})
+    commit(broker.address, f"{group}-b", {(topic, 1): 2})
+    rows = [row for row in command("groups", "describe").rows if row[1] == topic]
+    assert [row[:4] for row in rows] == [
+        [f"{group}-a", topic, "0", "1"],
+        [f"{group}-b", topic, "1", "2"],
+    ]
+
+
+def test_a_group_that_is_not_there_is_told_and_the_others_are_shown(command, broker, group, topic):
+    assert command("groups", "describe", group).complaint == (
+        f"odradek: {group}: there is no such group"
+    )
+    commit(broker.address, f"{group}-b", {(topic, 0): 1})
+    ran = command("groups", "describe", group, f"{group}-b", "--state")
+    assert ran.status == 1
+    assert f"{group}-b\tclassic\tEmpty" in ran.out
+
+
+def test_groups_are_a_table_on_a_terminal(command, broker, group, topic, monkeypatch):
+    commit(broker.address, group, {(topic, 0): 1})
+    monkeypatch.setenv("TERM", "dumb")
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True, raising=False)
+    lines = command("groups", "list").lines
+    assert lines[0].strip() == "Groups"
+    assert any(line.split() == [group, "classic", "Empty"] for line in lines)
+
+
+def test_groups_are_deleted_and_each_fails_alone(command, broker, group, topic):
+    commit(broker.address, f"{group}-left", {(topic, 0): 1})
+    with Reader(broker.address, group, topic, auto_offset_reset="latest"):
+        ran = command("groups", "delete", group, f"{group}-left", "nix", f"{group}-left")
+    assert (ran.status, ran.out) == (1, f"{group}-left deleted\n")
+    assert [line.split(": ")[1:3] for line in ran.err.splitlines()] == [
+        [group, "NON_EMPTY_GROUP"],
+        ["nix", "GROUP_ID_NOT_FOUND"],
+    ]
+    assert command("groups", "delete", group, "nix", "--if-exists").lines == [f"{group} deleted"]
+    assert group not in [row[0] for row in command("groups", "list").rows]
+
+
+def test_all_groups_are_deleted_only_if_that_is_said(command, broker, group, topic):
+    commit(broker.address, group, {(topic, 0): 1})
+    said = "odradek: name groups, or give --all-groups"
+    assert command("groups", "delete").complaint == said
+    assert command("groups", "delete", group, "--all-groups").complaint == said
+    # Of other tests, static members may still be in their groups.
+    assert f"{group} deleted\n" in command("groups", "delete", "--all-groups").out
+    assert group not in [row[0] for row in command("groups", "list").rows]
+
+
+def test_offsets_of_topics_are_deleted(command, broker, group, topic):
+    offsets = {(topic, 0): 1, (topic, 1): 2, ("kept", 0): 0}
+    command("topics", "create", "kept", "--if-not-exists")
+    commit(broker.address, group, offsets)
+    deleted = command("groups", "delete-offsets", group, "--topic", f"{topic}:1")
+    assert deleted.lines == [f"{group}: {topic}:1 deleted"]
+    assert _committed(command, group) == {"kept:0": "0", f"{topic}:0": "1"}
+    deleted = command("groups", "delete-offsets", group, "--topic", topic)
+    assert deleted.lines == [f"{group}: {topic}:{number} deleted" for number in range(3)]
+    assert _committed(command, group) == {"kept:0": "0"}
+
+
+def _committed(command, group):
+    rows = [row for row in command("groups", "describe").rows if row[0] == group]
+    return {f"{row[1]}:{row[2]}": row[3] for row in rows}
+
+
+def test_offsets_of_a_topic_that_is_subscribed_are_not_deleted(command, broker, group, topic):
+    commit(broker.address, group, {(topic, 0): 1})
+    with Reader(broker.address, group, topic, auto_offset_reset="latest"):
+        refused = command("groups", "delete-offsets", group, "--topic", f"{topic}:0")
+    assert f"{group}: {topic}:0: GROUP_SUBSCRIBED_TO_TOPIC: " in refused.complaint
+
+
+@pytest.mark.parametrize(
+    ("arguments", "complaint"),
+    [
+        (["nix", "--topic", "nix"], "nix: there is no such group"),
+        (["here", "--topic", "nix"], "nix: UNKNOWN_TOPIC"),
+        (["here", "--topic", "nix:0"], "nix: UNKNOWN_TOPIC"),
+        (["here", "--topic", "there:7"], "there:7: there is no such partition"),
+        (["here", "--topic", "t", "--property", "security.protocol=ssl"], "cannot speak ssl"),
+    ],
+)
+def test_what_cannot_be_deleted_is_told_in_one_line(command, broker, topic, arguments, complaint):
+    command("topics", "create", "there", "--if-not-exists")
+    commit(broker.address, "here", {(topic, 0): 1})
+    assert complaint in command("groups", "delete-offsets", *arguments).complaint
+
+
+@pytest.mark.parametrize("written", ["", ":1", "t:", "t:x", "t:1,,2", "t:-1", "t:1:2"])
+def test_a_scope_that_makes_no_sense_has_status_2(offline, written):
+    ran = offline("groups", "delete-offsets", "g", "--topic", written)
+    assert ran.status == 2
+    assert f"{written!r} is not TOPIC or TOPIC:0,1" in ran.err
+
+
+def test_an_address_may_be_given_as_kafkas_tools_have_it(offline, broker):
+    assert offline("groups", "list", "--bootstrap-server", broker.address).status == 0
+
+
+def test_a_name_that_the_cluster_refuses_is_told_in_one_line(command):
+    assert command("groups", "describe", "").complaint.startswith("odradek: ")
+    assert command("groups", "delete", "").complaint.startswith("odradek: ")

@@ -1,0 +1,119 @@
+"""Requests to move a replica that come again, or in between, or too late."""
+
+import asyncio
+
+from odradek.broker.replicas.log_dir_move import LogDirMove
+from odradek.protocol.errors import KafkaStorageError, NotLeader, UnknownTopicOrPartition
+from tests.broker.replicas.test_log_dir_move import EVENTS, Bench, directories_of
+from tests.support.fetches import append
+
+
+async def test_a_move_to_where_it_is_already_does_nothing(tmp_path):
+    bench = Bench(tmp_path)
+    await bench.move(bench.partition.hosted.directory)
+    assert not bench.moves.is_moving(EVENTS)
+    assert bench.hosting.logs.find_future(EVENTS) is None
+
+
+async def test_the_same_move_again_goes_on(tmp_path):
+    bench = Bench(tmp_path)
+    append(bench.partition, b"a")
+    target = await bench.move()
+    future = bench.hosting.logs.find_future(EVENTS)
+    await bench.move(target)
+    assert bench.hosting.logs.find_future(EVENTS) is future
+    await bench.ended()
+
+
+async def test_a_move_that_was_broken_off_goes_on_when_it_is_asked_for_again(
+    tmp_path, monkeypatch, caplog
+):
+    bench = Bench(tmp_path)
+    append(bench.partition, b"a")
+
+    def refuse(move):
+        raise KafkaStorageError("not now")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(LogDirMove, "_next", refuse)
+        target = await bench.move()
+        await bench.ended()
+    assert "was broken off: not now" in caplog.text
+    assert bench.partition.hosted.directory is not target
+    await bench.move(target)
+    await bench.ended()
+    assert bench.partition.hosted.directory is target
+    assert bench.values() == [b"a"]
+
+
+async def test_a_move_elsewhere_gives_up_the_one_before(tmp_path):
+    bench = Bench(tmp_path, directories=("one", "two", "three"))
+    append(bench.partition, b"a")
+    first, second = bench.others
+    await bench.move(first)
+    await bench.move(second)
+    await bench.ended()
+    assert bench.partition.hosted.directory is second
+    assert not any(name.endswith("-future") for name in directories_of(first.path))
+    assert bench.values() == [b"a"]
+
+
+async def test_of_several_requests_at_once_the_last_counts(tmp_path):
+    bench = Bench(tmp_path, directories=("one", "two", "three", "four"))
+    append(bench.partition, b"a")
+    first, second, third = bench.others
+    await bench.move(first)
+    await asyncio.gather(bench.move(second), bench.move(third))
+    await bench.ended()
+    assert bench.partition.hosted.directory is third
+    assert bench.values() == [b"a"]
+
+
+async def test_a_move_back_home_gives_up_the_copy(tmp_path):
+    bench = Bench(tmp_path)
+    append(bench.partition, b"a")
+    home = bench.partition.hosted.directory
+    await bench.move()
+    await bench.move(home)
+    assert not bench.moves.is_moving(EVENTS)
+    assert bench.hosting.logs.find_future(EVENTS) is None
+    assert bench.partition.hosted.directory is home
+
+
+async def test_a_topic_that_is_deleted_meanwhile_takes_its_copy_with_it(
+    tmp_path, monkeypatch, caplog
+):
+    caplog.set_level("INFO")
+    bench = Bench(tmp_path)
+    for _ in range(30):
+        append(bench.partition, b"a")
+    replicas, copied = bench.hosting.replicas, asyncio.Event()
+    bench.after_slices(monkeypatch, 3, copied.set)
+    await bench.move()
+    await copied.wait()
+    replicas.stop(EVENTS, leader_epoch=-2, is_deleted=True)
+    assert await replicas.delete([EVENTS]) == {}
+    await bench.ended()
+    assert bench.hosting.logs.find(EVENTS) is None
+    assert bench.hosting.logs.find_future(EVENTS) is None
+    (told,) = [each for each in caplog.records if "was broken off" in each.getMessage()]
+    assert told.levelname == "INFO"
+    assert "failed" not in caplog.text
+
+
+async def test_a_topic_that_is_deleted_while_one_move_gives_way_to_another_is_not_moved(tmp_path):
+    bench = Bench(tmp_path, directories=("one", "two", "three"))
+    append(bench.partition, b"a")
+    first, second = bench.others
+    await bench.move(first)
+
+    async def delete():
+        bench.hosting.replicas.stop(EVENTS, leader_epoch=-2, is_deleted=True)
+        return await bench.hosting.replicas.delete([EVENTS])
+
+    refusal, failures = await asyncio.gather(bench.move(second), delete(), return_exceptions=True)
+    assert isinstance(refusal, NotLeader | UnknownTopicOrPartition)
+    assert failures == {}
+    assert bench.hosting.logs.find(EVENTS) is None
+    assert bench.hosting.logs.find_future(EVENTS) is None
+    assert directories_of(second.path) == []

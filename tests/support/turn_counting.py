@@ -1,0 +1,25 @@
+"""How often did others have their turn before an answer came?"""
+
+import asyncio
+from typing import Any, NamedTuple
+
+from odradek.broker.turns import FEW
+from tests.support.calls import in_the_end
+
+MANY = FEW + 1
+
+
+class InTurns(NamedTuple):
+    answer: Any
+    turns: int
+
+
+async def in_turns(answered: Any) -> InTurns:
+    """Of something that must be waited for."""
+    turns = 0
+    async with asyncio.TaskGroup() as group:
+        answering = group.create_task(in_the_end(answered))
+        while not answering.done():
+            await asyncio.sleep(0)
+            turns += 1
+    return InTurns(answering.result(), turns)

@@ -20,8 +20,9 @@ from odradek.protocol.errors import (
     code_of,
 )
 
-GROUP, TRANSACTION = 0, 1
+GROUP, TRANSACTION, SHARE = 0, 1, 2
 _FIRST_VERSION_WITH_MANY_KEYS = 4
+_FIRST_VERSION_OF_SHARE_GROUPS = 6
 _NOBODY = Node(-1, "", -1, None)
 
 Line = FindCoordinatorResponse.Coordinator
@@ -68,7 +69,6 @@ def _response(lookup: Lookup | None, call: Call[FindCoordinatorRequest]) -> Find
     (only,) = lines
     return FindCoordinatorResponse(
         error_code=only.error_code,
-        # As Kafka does, in words too.
         error_message=only.error_message or ErrorCode.NONE.name,
         node_id=only.node_id,
         host=only.host,
@@ -89,6 +89,8 @@ def _coordinator(lookup: Lookup | None, key: str, call: Call[FindCoordinatorRequ
         return lookup.coordinator(key, listener=call.peer.listener)
     if call.request.key_type == TRANSACTION:
         raise CoordinatorNotAvailable("there are no transactions here yet")
+    if call.request.key_type == SHARE and call.version >= _FIRST_VERSION_OF_SHARE_GROUPS:
+        raise CoordinatorNotAvailable("there are no share groups here")
     raise InvalidRequest(f"there are no coordinators of type {call.request.key_type}")
 
 

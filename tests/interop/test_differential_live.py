@@ -22,24 +22,6 @@ from tests.interop.meant_differences import EVERYWHERE, MEANT, UNKNOWN_TO_KAFKA
 
 SHOWN = 40
 
-#: Compared by test_group_answers_live and test_consumer_groups_live, since an answer about a group
-#: depends on all that its members have said before.
-OF_GROUPS = {
-    ApiKey.FIND_COORDINATOR,
-    ApiKey.JOIN_GROUP,
-    ApiKey.SYNC_GROUP,
-    ApiKey.HEARTBEAT,
-    ApiKey.LEAVE_GROUP,
-    ApiKey.DESCRIBE_GROUPS,
-    ApiKey.LIST_GROUPS,
-    ApiKey.DELETE_GROUPS,
-    ApiKey.OFFSET_COMMIT,
-    ApiKey.OFFSET_FETCH,
-    ApiKey.OFFSET_DELETE,
-    ApiKey.CONSUMER_GROUP_HEARTBEAT,
-    ApiKey.CONSUMER_GROUP_DESCRIBE,
-}
-
 
 @pytest.fixture(scope="module")
 def beside_39(zookeeper, tmp_path_factory) -> Iterator[Pair]:
@@ -72,8 +54,7 @@ def test_every_api_and_version_that_is_served_is_compared(beside_39, beside_41):
         for step in SCENARIOS[name](pair.scope)
         if step.raw is None
     }
-    left = {(key, version) for key, version in served - compared if key not in OF_GROUPS}
-    assert left == UNKNOWN_TO_KAFKA
+    assert served - compared == UNKNOWN_TO_KAFKA
 
 
 def check(pair: Pair, name: str) -> None:

@@ -68,6 +68,10 @@ def described(admin, group):
     return admin.describe_consumer_groups([group])[group].result(TIMEOUT_S)
 
 
+def is_stable(admin, group):
+    return described(admin, group).state is ConsumerGroupState.STABLE
+
+
 def test_members_share_evenly_as_they_come_and_go(broker, new_topic, group):
     topic = new_topic(6)
     with ConsumerFleet(broker.address, group, topic) as fleet:
@@ -107,12 +111,12 @@ def test_a_member_takes_up_where_another_has_committed(broker, new_topic, group)
         assert second.values == values[12:]
 
 
-def test_a_static_member_comes_back_to_what_it_had(broker, new_topic, group):
+def test_a_static_member_comes_back_to_what_it_had(broker, admin, new_topic, group):
     topic = new_topic()
     with ConsumerFleet(broker.address, group, topic) as fleet:
         fleet.add("a", group_instance_id="first")
         fleet.add("b", group_instance_id="second")
-        fleet.wait_until(lambda: fleet.sizes() == [2, 2])
+        fleet.wait_until(lambda: fleet.sizes() == [2, 2] and is_stable(admin, group))
         had, other = set(fleet.members["a"].has), fleet.members["b"]
         rebalances = other.rebalances
         fleet.close("a")
@@ -171,7 +175,7 @@ def test_a_group_outlives_its_broker_without_a_rebalance(tmp_path, ending):
         with ConsumerFleet(broker.address, "g", "t") as fleet:
             fleet.add("a")
             fleet.add("b")
-            fleet.wait_until(lambda: fleet.sizes() == [2, 2])
+            fleet.wait_until(lambda: fleet.sizes() == [2, 2] and is_stable(admin, "g"))
             before = {
                 each.name: (set(each.has), each.rebalances) for each in fleet.members.values()
             }
@@ -184,7 +188,7 @@ def test_a_group_outlives_its_broker_without_a_rebalance(tmp_path, ending):
             fleet.wait_until(lambda: len(fleet.read()) == 8)
             after = {each.name: (set(each.has), each.rebalances) for each in fleet.members.values()}
             assert after == before
-            assert described(admin, "g").state is ConsumerGroupState.STABLE
+            assert is_stable(admin, "g")
         assert "Traceback" not in broker.log_text
 
 

@@ -3,13 +3,14 @@
 import pytest
 
 from tests.support.broker_process import BrokerProcess
-from tests.support.group_members import described
+from tests.support.group_members import described, wait_until
 from tests.support.group_wire import (
     WireMember,
     committed_line,
     find_coordinator,
     wait_for_state,
 )
+from tests.support.partition_client import create_topic
 
 SETTINGS = (
     "group.initial.rebalance.delay.ms=0",
@@ -100,6 +101,30 @@ def test_g5_members_and_their_assignments_are_there_too(broker, group, ending):
     broker.start()
     find_coordinator(broker.address, group)
     assert described(broker.address, group) == before
+
+
+def test_g5_compaction_takes_no_offset_away(tmp_path):
+    settings = (
+        "offsets.topic.num.partitions=1",
+        "offsets.topic.segment.bytes=20000",
+        "log.cleaner.backoff.ms=50",
+        "log.initial.task.delay.ms=0",
+        "log.cleaner.min.cleanable.ratio=0.01",
+    )
+    with BrokerProcess(tmp_path / "logs", *settings).start() as broker:
+        find_coordinator(broker.address)
+        create_topic(broker.address, "t", partitions=1)
+        with WireMember(broker.address, "g") as often, WireMember(broker.address, "h") as once:
+            once.commit("t", 1, metadata="once")
+            for number in range(1000):
+                assert often.commit("t", number, metadata=f"{number}") == "NONE"
+        folder = broker.data_dir / "__consumer_offsets-0"
+        wait_until(lambda: sum(path.stat().st_size for path in folder.glob("*.log")) < 50_000)
+        broker.kill()
+        broker.start()
+        find_coordinator(broker.address)
+        assert committed_line(broker.address, "g", "t")[:2] == (999, "999")
+        assert committed_line(broker.address, "h", "t")[:2] == (1, "once")
 
 
 def test_g7_of_two_with_one_instance_id_the_newest_wins(broker, new_topic, group):

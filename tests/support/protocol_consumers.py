@@ -4,8 +4,10 @@
         fleet.add("a"), fleet.add("b")
         fleet.wait_until(lambda: fleet.has_all(4))
 
-At every moment the fleet knows what each member was given, by its callbacks; a partition that two
-of them have at the same time is an error at once.
+The fleet knows what each member was given by its callbacks, which come when it is polled.  So for a
+moment two may be shown to have a partition: librdkafka says that it has given up what it has not
+called back about yet (seen with Kafka 4.1.1 too, in 7 of 91 gatherings of 25 members).  What counts
+is what the coordinator says, at any moment, and what they have once they are settled.
 
 Owner: the test's thread; librdkafka has its own beneath.
 """
@@ -86,11 +88,7 @@ class ConsumerFleet:
         self.members[name] = member
 
         def assigned(_: Consumer, partitions: list[TopicPartition]) -> None:
-            given = {(each.topic, each.partition) for each in partitions}
-            others = [each for each in self.members.values() if each is not member]
-            doubles = {each.name: each.has & given for each in others if each.has & given}
-            assert not doubles, f"{name} was given what others have: {doubles}"
-            member.has |= given
+            member.has |= {(each.topic, each.partition) for each in partitions}
             member.rebalances += 1
 
         def revoked(_: Consumer, partitions: list[TopicPartition]) -> None:
@@ -126,7 +124,10 @@ class ConsumerFleet:
             self.turn()
 
     def sizes(self) -> list[int]:
-        return sorted(len(each.has) for each in self.members.values())
+        """None at all while two are shown to have the same."""
+        held = self.held()
+        is_clear = len(held) == len({*held})
+        return sorted(len(each.has) for each in self.members.values()) if is_clear else []
 
     def held(self) -> list[tuple[str, int]]:
         return sorted(place for each in self.members.values() for place in each.has)

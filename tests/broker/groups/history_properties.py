@@ -35,6 +35,8 @@ TOPICS = st.sampled_from([("events",), ("events", "other"), ("other",)])
 PLACES = st.sampled_from([("events", 0), ("events", 1), ("other", 0)])
 MOMENTS = st.sampled_from([1, 1, 3000, 6001, 30_000, 60_001, 400_000])
 PRODUCERS = st.integers(1, 2)
+#: Of the group, and of somebody who only keeps offsets.
+IDS = st.sampled_from([GROUP, "outside"])
 FEW = st.integers(0, 30)
 
 
@@ -158,37 +160,37 @@ class GroupHistory(RuleBasedStateMachine):
         member_id, instance = self.somebody(number)
         self.scene.leave("" if by_instance and instance else member_id, instance)
 
-    @rule(number=FEW, place=PLACES, is_outside=st.booleans(), offset=FEW)
-    def commit(self, number, place, is_outside, offset):
+    @rule(number=FEW, place=PLACES, group=IDS, offset=FEW)
+    def commit(self, number, place, group, offset):
         wanted = [NewCommit(place, offset, -1, "", self.now_ms)]
-        self.attempt(commit, self.committer(number, is_outside), wanted)
+        self.attempt(commit, group, self.committer(number, group), wanted)
 
-    @rule(number=FEW, place=PLACES, is_outside=st.booleans(), offset=FEW, producer=PRODUCERS)
-    def commit_in_transaction(self, number, place, is_outside, offset, producer):
+    @rule(number=FEW, place=PLACES, group=IDS, offset=FEW, producer=PRODUCERS)
+    def commit_in_transaction(self, number, place, group, offset, producer):
         wanted = [NewCommit(place, offset, -1, "", self.now_ms)]
-        committer = self.committer(number, is_outside)
-        self.attempt(commit_in_transaction, committer, InTransaction(producer, 0), wanted)
+        committer, transaction = self.committer(number, group), InTransaction(producer, 0)
+        self.attempt(commit_in_transaction, group, committer, transaction, wanted)
 
     @rule(producer=PRODUCERS, is_commit=st.booleans())
     def end_transaction(self, producer, is_commit):
         self.scene.log.mark(producer, is_commit=is_commit)
         self.scene.shard.complete(producer, is_commit=is_commit)
 
-    @rule(place=PLACES)
-    def delete_offset(self, place):
-        self.attempt(delete_offsets, [place])
-        if GROUP not in self.scene.shard.groups:  # it has gone with its last offset
+    @rule(place=PLACES, group=IDS)
+    def delete_offset(self, place, group):
+        self.attempt(delete_offsets, group, [place])
+        if GROUP not in self.scene.shard.groups:
             self.generation = self.stored_generation = 0
 
-    def committer(self, number, is_outside):
-        if is_outside or self.group is None:
+    def committer(self, number, group):
+        if group != GROUP or self.group is None:
             return Committer("", None, -1)
         member_id, instance = self.somebody(number)
         return Committer(member_id, instance, self.group.roster.generation)
 
-    def attempt(self, deed, *arguments):
+    def attempt(self, deed, group, *arguments):
         with suppress(KafkaError):
-            deed(self.scene.shard, GROUP, *arguments)
+            deed(self.scene.shard, group, *arguments)
 
     # What happens to everybody
 
@@ -199,7 +201,8 @@ class GroupHistory(RuleBasedStateMachine):
 
     @rule()
     def unused_offsets_go(self):
-        forget_unused(self.scene.shard, GROUP)
+        for group in (GROUP, "outside"):
+            forget_unused(self.scene.shard, group)
         if GROUP not in self.scene.shard.groups:
             self.generation = self.stored_generation = 0
 

@@ -329,3 +329,32 @@ def test_a_flag_of_compaction_is_let_pass_as_in_kafka():
 def test_control_batches_of_clients_are_refused_whatever_else_they_say():
     with pytest.raises(InvalidRecord, match="control"):
         admitted(flagged(batch_of(b"v"), CONTROL_FLAG))
+
+
+class TestBatchesOfACoordinator:
+    """Made in this process a moment ago, they are only measured."""
+
+    def test_are_taken_as_they_are(self):
+        batch = batch_of(b"no key", base_offset=3)
+        taken = admitted(batch, rules_of(cleanup_policy="compact"), origin=AppendOrigin.COORDINATOR)
+        assert (taken.first_offset, taken.converted_count) == (0, 0)
+
+    @pytest.mark.parametrize(
+        ("limit", "refusal"),
+        [("max_message_bytes", MessageTooLarge), ("segment_bytes", RecordListTooLarge)],
+    )
+    def test_must_not_be_too_large(self, limit, refusal):
+        batch = batch_of(bytes(100))
+        with pytest.raises(refusal):
+            admitted(batch, rules_of(**{limit: "100"}), origin=AppendOrigin.COORDINATOR)
+
+    def test_are_rewritten_where_the_topic_has_another_codec(self):
+        taken = admitted(
+            batch_of(b"v"), rules_of(compression_type="gzip"), origin=AppendOrigin.COORDINATOR
+        )
+        assert taken.batches[0].codec is Codec.GZIP
+
+    def test_bear_the_brokers_time_where_its_clock_counts(self):
+        rules = rules_of(message_timestamp_type="LogAppendTime")
+        taken = admitted(batch_of(b"v"), rules, origin=AppendOrigin.COORDINATOR)
+        assert taken.batches[0].timestamp_type is TimestampType.LOG_APPEND_TIME

@@ -8,7 +8,6 @@ from collections.abc import Iterator
 
 import pytest
 
-from odradek.protocol.api_keys import ApiKey
 from tests.interop.differential_compare import Comparison
 from tests.interop.differential_pairs import (
     Pair,

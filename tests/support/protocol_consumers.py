@@ -22,6 +22,7 @@ from typing import Any, Self
 from confluent_kafka import Consumer, KafkaException, Message, TopicPartition
 
 TIMEOUT_S = 40
+LEAVE_TIMEOUT_S = 5
 TURN_S = 0.02
 
 #: Sessions and heartbeats that do not make a test wait.
@@ -32,6 +33,20 @@ QUICK = (
     "group.consumer.heartbeat.interval.ms=100",
     "offsets.topic.num.partitions=4",
 )
+
+
+def leave(consumer: Consumer, has_partitions: Callable[[], bool]) -> None:
+    """Close it when nothing is left to be called back about.
+
+    In the middle of a rebalance librdkafka (2.16) would call back while it closes, and wait for
+    ever for an answer that it has stopped to give (seen: ``rd_kafka_assign0`` in its ``close``).
+    """
+    consumer.unsubscribe()
+    deadline = time.monotonic() + LEAVE_TIMEOUT_S
+    consumer.poll(TURN_S)
+    while has_partitions() and time.monotonic() < deadline:
+        consumer.poll(TURN_S)
+    consumer.close()
 
 
 class Silent:
@@ -101,7 +116,9 @@ class ConsumerFleet:
         return member
 
     def close(self, name: str) -> None:
-        self.members.pop(name).consumer.close()
+        """It gives up first what it has: see ``leave``."""
+        member = self.members.pop(name)
+        leave(member.consumer, lambda: bool(member.has))
 
     def turn(self) -> None:
         """Everybody polls once."""

@@ -270,16 +270,6 @@ MEANT: Mapping[str, Sequence[Meant]] = {
             kafka=ABSENT,
             releases=[KAFKA_3_9],
         ),
-        Meant(
-            ApiKey.DELETE_GROUPS,
-            "Kafka 3.9 deletes an empty group with the last of its offsets; we do so when we next "
-            "look for what has expired, as later releases do.",
-            steps="deleted after they worked",
-            path=r"results\[.*\]\.error_code",
-            ours=0,
-            kafka=69,
-            releases=[KAFKA_3_9],
-        ),
     ],
     "members alone": [
         _GROUPS_WITHOUT_SETTINGS,

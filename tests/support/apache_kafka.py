@@ -271,7 +271,8 @@ def _format_once(broker: ApacheKafka) -> None:
     run_java(
         kafka_jars(broker.version),
         "kafka.tools.StorageTool",
-        *("format", "--cluster-id", cluster_id, "--config", str(broker.configuration)),
+        # Joined, since an id may begin with what would be taken for an option.
+        *("format", f"--cluster-id={cluster_id}", "--config", str(broker.configuration)),
     )
 
 

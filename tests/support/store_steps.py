@@ -4,7 +4,7 @@ Zxids, sessions and times differ from store to store; of those only the order or
 kept.  Paths are few, so that operations meet.
 """
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from hypothesis import strategies as st
@@ -69,6 +69,14 @@ async def told_of(store: MetadataStore, steps: list[Step]) -> list[object]:
     return seen.lines
 
 
+@dataclass
+class Noticed:
+    """Who was told of a change, one after the other: in no certain order, as in kazoo."""
+
+    event: WatchEvent
+    names: list[str]
+
+
 class Told:
     def __init__(self) -> None:
         self.lines: list[object] = []
@@ -81,7 +89,11 @@ class Told:
 
     def _watch(self, name: str) -> Any:
         def note(event: WatchEvent) -> None:
-            self.lines.append((name, event))
+            last = self.lines[-1] if self.lines else None
+            if isinstance(last, Noticed) and last.event == event:
+                last.names = sorted([*last.names, name])
+            else:
+                self.lines.append(Noticed(event, [name]))
 
         return note
 

@@ -98,6 +98,8 @@ def _best(measure: Measure, sides: Sequence[Side], tools: Tools, rounds: int) ->
                 for figure, reached in measured.figures.items():
                     better = max if figure in RISING else min
                     row[figure] = better(row.get(figure, reached), reached)
+                if "share" in row:  # of the best ones: the best share would be that of the worst
+                    row["share"] = row["req/s"] / row["alone"]
     return best
 
 

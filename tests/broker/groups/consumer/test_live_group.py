@@ -196,10 +196,9 @@ def test_nobody_commits_from_outside_unless_the_group_is_empty(scene):
 def test_a_transaction_that_tells_nothing_of_the_group_commits_as_to_a_classic_one(scene):
     scene.join("m1", "a")
     place, transaction = NewCommit(("a", 0), 5, -1, "", 0), InTransaction(1, 0)
-    outside = Committer("", None, -1)
+    outside, member = Committer("", None, -1), Committer("m1", None, 7)
     assert commit_in_transaction(scene.shard, GROUP, outside, transaction, [place]) is not None
     with pytest.raises(StaleMemberEpoch):
-        member = Committer("m1", None, 7)
         commit_in_transaction(scene.shard, GROUP, member, transaction, [place])
 
 

@@ -19,7 +19,6 @@ from odradek.broker.groups.consumer.regular_expression import matching
 from odradek.broker.metadata.picture import Picture, Topic
 from odradek.protocol.types import Uuid
 
-
 #: A guess: more than the groups of a broker use.
 EXPRESSIONS_KEPT = 1000
 

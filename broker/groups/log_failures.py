@@ -32,7 +32,8 @@ OF_A_GROUP: Mapping[ErrorCode, ErrorCode] = _ALWAYS | {
     ErrorCode.RECORD_LIST_TOO_LARGE: ErrorCode.UNKNOWN_SERVER_ERROR,
 }
 #: To members of the consumer protocol: their clients stop for good at what they do not expect.
-OF_A_HEARTBEAT: Mapping[ErrorCode, ErrorCode] = OF_A_GROUP | {
+OF_A_HEARTBEAT: Mapping[ErrorCode, ErrorCode] = {
+    **OF_A_GROUP,
     ErrorCode.REQUEST_TIMED_OUT: ErrorCode.COORDINATOR_NOT_AVAILABLE,
 }
 #: To whoever asks for offsets: consumers before 3.9 retry only this, and throw at anything else.

@@ -52,12 +52,14 @@ class Shard(Protocol):
 AnyShard = TypeVar("AnyShard", bound=Shard)
 
 
-class Loading:
+class Loading(Generic[AnyShard]):
     """A partition whose log is being read, or could not be."""
 
     def __init__(self, partition: Partition) -> None:
         self.partition = partition
         self.failure: KafkaError = CoordinatorLoadInProgress()
+        #: What happened too late to be read: see Shards.when_loaded.
+        self.afterwards: list[Callable[[AnyShard], None]] = []
 
 
 class Shards(Generic[AnyShard]):
@@ -69,7 +71,7 @@ class Shards(Generic[AnyShard]):
         self.topic = topic
         self._new_shard = new_shard
         self._means = means
-        self._loading: dict[int, Loading] = {}
+        self._loading: dict[int, Loading[AnyShard]] = {}
         self._loaded: dict[int, tuple[Partition, AnyShard]] = {}
 
     def __iter__(self) -> Iterator[AnyShard]:
@@ -86,6 +88,14 @@ class Shards(Generic[AnyShard]):
             return found[1]
         loading = self._loading.get(index)
         raise NotCoordinator() if loading is None else loading.failure
+
+    def when_loaded(self, index: int, act: Callable[[AnyShard], None]) -> None:
+        """At once, if it is; never, if it will not be."""
+        found, loading = self._loaded.get(index), self._loading.get(index)
+        if found is not None:
+            act(found[1])
+        elif loading is not None and isinstance(loading.failure, CoordinatorLoadInProgress):
+            loading.afterwards.append(act)
 
     # What the controller says
 
@@ -124,12 +134,14 @@ class Shards(Generic[AnyShard]):
             self._loaded[index] = partition, shard
             shard.begin()
             return
-        loading = self._loading[index] = Loading(partition)
+        loading = self._loading[index] = Loading[AnyShard](partition)
         self._means.start(
             self._read_and_apply(index, loading, own_log), f"loading {self.topic}-{index}"
         )
 
-    async def _read_and_apply(self, index: int, loading: Loading, own_log: PartitionLog) -> None:
+    async def _read_and_apply(
+        self, index: int, loading: Loading[AnyShard], own_log: PartitionLog
+    ) -> None:
         shard = self._new_shard(own_log)
         try:
             replay = await own_log.replayed()
@@ -143,6 +155,8 @@ class Shards(Generic[AnyShard]):
         del self._loading[index]
         self._loaded[index] = loading.partition, shard
         shard.begin()
+        for act in loading.afterwards:
+            act(shard)
         log.info("Coordinating %s-%d: %d records", self.topic, index, count)
 
 

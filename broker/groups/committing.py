@@ -182,7 +182,10 @@ def forget_group(shard: GroupShard, group: Group) -> None:
     """The log comes first, so that the group is still there where it cannot be written."""
     tombstones = group.tombstones()
     if tombstones:
-        shard.log.append([(key, None) for key in tombstones])
+        try:
+            shard.log.append([(key, None) for key in tombstones])
+        except KafkaError as failure:
+            raise told(failure, OF_A_COMMIT) from failure
     group.end()
     del shard.groups[group.id]
 

@@ -59,10 +59,10 @@ class GroupCoordinator:
         return self.shard(group_id)
 
     def transaction_ended(self, index: int, producer_id: int, *, is_commit: bool) -> None:
-        """A marker is in partition ``index`` of the log; nothing to do if it is not loaded yet."""
-        for shard in self.shards:
-            if shard.log.index == index:
-                shard.complete(producer_id, is_commit=is_commit)
+        """A marker is in partition ``index`` of the log; perhaps after what is being loaded."""
+        self.shards.when_loaded(
+            index, lambda shard: shard.complete(producer_id, is_commit=is_commit)
+        )
 
     def partitions_deleted(self, partitions: Sequence[TopicPartition]) -> None:
         """Their offsets go too."""

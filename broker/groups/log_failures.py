@@ -31,6 +31,15 @@ OF_A_GROUP: Mapping[ErrorCode, ErrorCode] = _ALWAYS | {
     ErrorCode.MESSAGE_TOO_LARGE: ErrorCode.UNKNOWN_SERVER_ERROR,
     ErrorCode.RECORD_LIST_TOO_LARGE: ErrorCode.UNKNOWN_SERVER_ERROR,
 }
+#: To members of the consumer protocol: their clients stop for good at what they do not expect.
+OF_A_HEARTBEAT: Mapping[ErrorCode, ErrorCode] = {
+    **OF_A_GROUP,
+    ErrorCode.REQUEST_TIMED_OUT: ErrorCode.COORDINATOR_NOT_AVAILABLE,
+}
+#: To whoever asks for offsets: consumers before 3.9 retry only this, and throw at anything else.
+OF_A_FETCH: Mapping[ErrorCode, ErrorCode] = dict.fromkeys(
+    (*_ALWAYS, ErrorCode.REQUEST_TIMED_OUT), ErrorCode.NOT_COORDINATOR
+)
 
 
 def told(failure: KafkaError, table: Mapping[ErrorCode, ErrorCode]) -> KafkaError:

@@ -80,6 +80,8 @@ class GroupShard:
         for group in [*self.groups.values()]:
             group.end()
         self.groups.clear()
+        # Who is still going through them would find offsets that no group needs, and delete them.
+        self.offsets.clear()
 
     # Offsets
 

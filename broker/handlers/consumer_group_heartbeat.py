@@ -8,7 +8,7 @@ from odradek.broker.groups.consumer.heartbeat import Told
 from odradek.broker.groups.consumer.partitions import to_topics
 from odradek.broker.groups.consumer.requests import check, heartbeat
 from odradek.broker.groups.coordinator import GroupCoordinator
-from odradek.broker.groups.log_failures import OF_A_GROUP, told
+from odradek.broker.groups.log_failures import OF_A_HEARTBEAT, told
 from odradek.broker.handlers.refusals import words
 from odradek.protocol.api.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatRequest,
@@ -38,7 +38,7 @@ def handle(
         try:
             await shard.log.wait_until_settled()
         except KafkaError as failure:
-            return refused(call, told(failure, OF_A_GROUP))
+            return refused(call, told(failure, OF_A_HEARTBEAT))
         return response
 
     return Parked(answer_when_replicated, ends_alone=True)

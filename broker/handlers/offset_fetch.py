@@ -12,7 +12,7 @@ from typing import Protocol
 
 from odradek.broker.call import Call, Parked
 from odradek.broker.groups.coordinator import GroupCoordinator
-from odradek.broker.groups.log_failures import OF_A_COMMIT, told
+from odradek.broker.groups.log_failures import OF_A_FETCH, told
 from odradek.broker.groups.offsets import Commit, GroupOffsets, Place
 from odradek.broker.groups.shard import GroupShard
 from odradek.protocol.api.offset_fetch import OffsetFetchRequest, OffsetFetchResponse
@@ -63,7 +63,7 @@ def handle(
             try:
                 await shard.log.wait_until_settled()
             except KafkaError as failure:
-                return refused(call, told(failure, OF_A_COMMIT))
+                return refused(call, told(failure, OF_A_FETCH))
         return _response(groups, call, asked)
 
     return Parked(answer_when_replicated, ends_alone=True)

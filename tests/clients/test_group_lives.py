@@ -4,7 +4,7 @@ import asyncio
 from contextlib import ExitStack
 
 import pytest
-from aiokafka import AIOKafkaConsumer
+from aiokafka import AIOKafkaConsumer, TopicPartition
 
 from odradek.protocol.api_keys import ApiKey
 from tests.clients.test_groups import PARTITIONS, SETTINGS, is_all_committed, send
@@ -24,6 +24,8 @@ from tests.support.partition_client import create_topic
 from tests.support.wire_client import call
 
 GROUPS = 20
+NAMES = [f"g{number}" for number in range(GROUPS)]
+RECORDS = 200
 ENDINGS = pytest.mark.parametrize("ending", ["stop", "kill"])
 
 
@@ -47,43 +49,53 @@ def members(broker):
 @ENDINGS
 def test_twenty_groups_go_on_at_their_last_commit_when_the_broker_comes_back(broker, ending):
     create_topic(broker.address, "t", partitions=1)
-    send(broker.address, "t", GROUPS, partitions=1)
+    send(broker.address, "t", RECORDS, partitions=1)
     call(broker.address, ApiKey.FIND_COORDINATOR, 4, key_type=0, coordinator_keys=["g"])
-    acknowledged = asyncio.run(commit_in_many_groups(broker.address))
-    getattr(broker, ending)()
-    broker.start()
-    for number, offset in acknowledged.items():
-        assert committed(broker.address, f"g{number}") == {("t", 0): offset}
+    asyncio.run(read_through_an_ending(broker, ending))
+    for group in NAMES:
+        assert committed(broker.address, group) == {("t", 0): RECORDS}
 
 
-async def commit_in_many_groups(address):
-    """Each consumer reads and commits as many records as its number says."""
-    consumers = [
-        AIOKafkaConsumer(
+async def read_through_an_ending(broker, ending):
+    """Each group commits record by record, and goes on when the broker is there again."""
+    acknowledged, have_all_begun, is_midway = {}, asyncio.Event(), asyncio.Event()
+
+    async def consume(group):
+        consumer = AIOKafkaConsumer(
             "t",
-            bootstrap_servers=address,
-            group_id=f"g{number}",
+            bootstrap_servers=broker.address,
+            group_id=group,
             auto_offset_reset="earliest",
             enable_auto_commit=False,
         )
-        for number in range(1, GROUPS)
-    ]
-    acknowledged = {}
-
-    async def consume(number, consumer):
         await consumer.start()
-        count = 0
-        while count < number:
-            await consumer.getone()
-            count += 1
-        await consumer.commit()
-        acknowledged[number] = count
+        for offset in range(RECORDS):
+            record = await consumer.getone()
+            assert record.offset == offset, group
+            await consumer.commit({TopicPartition("t", 0): offset + 1})
+            acknowledged[group] = offset + 1
+            if len(acknowledged) == GROUPS:
+                have_all_begun.set()
+            await have_all_begun.wait()
+            if offset == RECORDS // 4:
+                is_midway.set()
         await consumer.stop()
 
-    async with asyncio.TaskGroup() as group:
-        for number, consumer in enumerate(consumers, start=1):
-            group.create_task(consume(number, consumer))
-    return acknowledged
+    def bounce():
+        getattr(broker, ending)()
+        before = dict(acknowledged)
+        broker.start()
+        for group, offset in before.items():
+            assert committed(broker.address, group)["t", 0] >= offset, group
+        return before
+
+    async with asyncio.timeout(60), asyncio.TaskGroup() as tasks:
+        for group in NAMES:
+            tasks.create_task(consume(group))
+        await is_midway.wait()
+        # Not on a thread: with that the broker would end too.
+        before = bounce()
+        assert max(before.values()) < RECORDS, "nobody was reading any more"
 
 
 @ENDINGS
@@ -146,6 +158,7 @@ async def share_among(address, members, partitions):
         if [len(consumer.assignment()) for consumer in consumers] == shares:
             break
         await asyncio.sleep(0.1)
+    assert [len(consumer.assignment()) for consumer in consumers] == shares
     owned = {place for consumer in consumers for place in consumer.assignment()}
     assert len(owned) == partitions
     async with asyncio.TaskGroup() as group:

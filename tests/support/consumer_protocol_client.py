@@ -68,8 +68,12 @@ class ProtocolClient:
         self.owned &= self.told
 
     def take(self) -> None:
-        """Begin to read what it was told to."""
-        self.owned = self.told
+        """Begin to read what it was told to.
+
+        Not where an answer is missing: what it did not name as its own may be another's by now.
+        """
+        if not self._has_missed_an_answer:
+            self.owned = self.told
 
     def _beat(self, **said: Any) -> Told:
         return self._scene.heartbeat(self.id, self.epoch, **said)

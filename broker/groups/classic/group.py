@@ -93,6 +93,8 @@ class ClassicGroup:
         self._first_wait_ms = 0
         self._first_wait_left_ms: int | None = None
         self._has_new_member = False
+        #: Whether the assignment is replicated, so that members may be told of it.
+        self.is_handed_out = True
 
     @classmethod
     def loaded(cls, home: Home, group_id: str, value: GroupMetadataValue) -> ClassicGroup:
@@ -226,6 +228,7 @@ class ClassicGroup:
         """It is out, without further ado."""
         self._end_session(member)
         self.roster.remove(member.id)
+        member.answer_sync(Synced(failure=UnknownMemberId()))
 
     def remove(self, member: Member, reason: str) -> None:
         """It is out, and the others share what it had."""
@@ -263,6 +266,9 @@ class ClassicGroup:
         log.info("Group %r rebalances after generation %d: %s", self.id, roster.generation, reason)
         if roster.state is GroupState.COMPLETING_REBALANCE:
             self.refuse_assignments(RebalanceInProgress())
+        else:
+            # The assignment is stored, and may not be replicated yet.
+            self._refuse_waiting(RebalanceInProgress())
         self._end_sync()
         if roster.state is GroupState.EMPTY:
             wait_ms = settings.initial_rebalance_delay_ms
@@ -344,10 +350,12 @@ class ClassicGroup:
         """What has been stored; those who wait are told when it is replicated."""
         for member in self.roster.members.values():
             member.assignment = assignments[member.id]
+        self.is_handed_out = False
         # As it was stored: the state's own time is that of the phase before.
         self._move(GroupState.STABLE, since_ms=self.roster.state_since_ms)
 
     def hand_out(self) -> None:
+        self.is_handed_out = True
         for member in self.roster.members.values():
             if member.answer_sync(self.roster.synced(member)):
                 member.was_heard()
@@ -356,6 +364,10 @@ class ClassicGroup:
         """Whoever waits is told, and nobody has a part."""
         for member in self.roster.members.values():
             member.assignment = b""
+        self._refuse_waiting(failure)
+
+    def _refuse_waiting(self, failure: KafkaError) -> None:
+        for member in self.roster.members.values():
             if member.answer_sync(Synced(failure=failure)):
                 member.was_heard()
 

@@ -170,6 +170,7 @@ def _replaced(group: ClassicGroup, old_id: str, new_id: str, request: JoinReques
             roster.replace(new_id, old_id)
             roster.update(member, old_offers, old_timeouts)
             return waiting
+        roster.note_subscriptions()  # as whoever loads it would
         group.home.log.when_replicated(written, answer)
         return waiting
     # Not stable: the leader may know of the old id already, so that all have to join again.

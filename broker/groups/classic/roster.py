@@ -74,9 +74,9 @@ class Roster:
         else:
             self.protocol = None
             self.move(GroupState.EMPTY, now_ms=now_ms)
-        self._note_subscriptions()
+        self.note_subscriptions()
 
-    def _note_subscriptions(self) -> None:
+    def note_subscriptions(self) -> None:
         self.subscribed = None
         if self.protocol_type == CONSUMER and not self.members:
             self.subscribed = frozenset()
@@ -258,7 +258,7 @@ class Roster:
         if value.leader is not None:
             roster.leader = value.leader
         roster.state = GroupState.STABLE if roster.members else GroupState.EMPTY
-        roster._note_subscriptions()
+        roster.note_subscriptions()
         return roster
 
 

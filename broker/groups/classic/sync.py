@@ -1,6 +1,6 @@
 """The leader's assignment: stored, then handed out to every member that asks for its part.
 
-Whoever asks before the leader has assigned waits for it.
+Whoever asks before the leader has assigned, and the log's replicas have it, waits for that.
 
 Owner: the event loop.
 """
@@ -48,12 +48,12 @@ def sync(group: ClassicGroup, request: SyncRequest) -> Syncing:
     _check_protocol(group, request)
     check_answer(roster.state, ApiKey.SYNC_GROUP)
     group.has_synced(member)
-    if roster.state is GroupState.STABLE:
+    if roster.state is GroupState.STABLE and group.is_handed_out:
         member.was_heard()
         return roster.synced(member)
     waiting: asyncio.Future[Synced] = group.home.world.loop.create_future()
     member.syncing = waiting
-    if roster.leader == member.id:
+    if roster.leader == member.id and roster.state is not GroupState.STABLE:
         _assign(group, request.assignments)
     return waiting
 

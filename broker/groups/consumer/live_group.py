@@ -99,6 +99,8 @@ class LiveGroup:
     def check_commit(self, committer: Committer, *, is_transactional: bool) -> None:
         if committer.generation < 0 and self.is_empty:
             return
+        if is_transactional and not committer.is_member:
+            return  # of a producer that does not tell of the group
         member = self._member(committer.member_id)
         if not (is_transactional or member.is_classic or committer.knows_epochs):
             raise UnsupportedVersion("Members of the consumer protocol commit by version 9 or up.")
@@ -225,7 +227,17 @@ class LiveGroup:
             self.remove([member_id])
         except KafkaError as failure:
             log.warning("Member %s of %r could not be removed: %s", member_id, self.id, failure)
-            self.heard(self.group.members[member_id])
+            self._watch_again(self.group.members[member_id])
+
+    def _watch_again(self, member: Member) -> None:
+        """Each of its moments that has passed is waited for once more."""
+        session, rejoin = self._sessions.get(member.id), self._rejoins.get(member.id)
+        if session is None or not session.is_set:
+            self.heard(member)
+        if member.id in self._revocations and not self._revocations[member.id].is_set:
+            self._watch_revocation(member)
+        if rejoin is not None:
+            self.expect_rejoin(member, anew=False)
 
     def _forget(self, member_id: str) -> None:
         for deadlines in (self._sessions, self._revocations, self._rejoins):

@@ -19,6 +19,9 @@ from odradek.broker.groups.consumer.regular_expression import matching
 from odradek.broker.metadata.picture import Picture, Topic
 from odradek.protocol.types import Uuid
 
+#: A guess: more than the groups of a broker use.
+EXPRESSIONS_KEPT = 1000
+
 
 class _HashWith(NamedTuple):
     """What the hash of a topic depends on beside the topic."""
@@ -72,6 +75,8 @@ class Topics:
     def matching(self, expression: str) -> frozenset[str]:
         """Raises InvalidRegularExpression."""
         if expression not in self._matches:
+            if len(self._matches) >= EXPRESSIONS_KEPT:
+                self._matches.clear()  # members may tell another one by every heartbeat
             self._matches[expression] = matching(expression, self.picture.topics)
         return self._matches[expression]
 

@@ -2,8 +2,14 @@
 
 import pytest
 
-from odradek.broker.groups.committing import NewCommit, commit
+from odradek.broker.groups.committing import (
+    InTransaction,
+    NewCommit,
+    commit,
+    commit_in_transaction,
+)
 from odradek.broker.groups.group import Committer
+from odradek.broker.groups.offset_expiry import forget_unused
 from odradek.broker.metadata.internal_topics import CONSUMER_OFFSETS
 from odradek.protocol.errors import (
     CoordinatorLoadInProgress,
@@ -121,3 +127,26 @@ async def test_offsets_go_with_their_partitions(tmp_path):
     scene.groups.partitions_deleted([TopicPartition(*PLACE)])
     await scene.settled()
     assert not scene.groups.shard("g").offsets
+
+
+async def test_a_transaction_that_ends_while_its_offsets_are_loaded_is_not_missed(tmp_path):
+    scene = Coordinating(tmp_path)
+    new, outside = NewCommit(PLACE, 9, 1, "", 3), Committer("", None, -1)
+    commit_in_transaction(scene.groups.shard("g"), "g", outside, InTransaction(7, 0), [new])
+    scene.lead(epoch=1, leader=OTHER, replicas=(OTHER, 1))
+    scene.lead(epoch=2)
+    scene.groups.transaction_ended(0, 7, is_commit=True)
+    await scene.settled()
+    assert stored(scene) == 9
+
+
+async def test_who_still_goes_through_groups_that_are_no_longer_ours_deletes_nothing(tmp_path):
+    scene = Coordinating(tmp_path, retention_minutes=1)
+    store(scene)
+    before = scene.groups.shard("g")
+    scene.lead(epoch=1, leader=OTHER, replicas=(OTHER, 1))
+    scene.lead(epoch=2)
+    await scene.settled()
+    end = before.log.end_offset
+    forget_unused(before, "g")
+    assert before.log.end_offset == end

@@ -26,7 +26,7 @@ from odradek.broker.groups.committing import (
 )
 from odradek.broker.groups.group import Committer
 from odradek.broker.groups.offset_expiry import forget_unused
-from odradek.protocol.errors import KafkaError, KafkaStorageError
+from odradek.protocol.errors import KafkaError, KafkaStorageError, RequestTimedOut
 from tests.support.group_scene import EPOCH_MS, GROUP, GroupScene
 
 INSTANCES = st.sampled_from([None, None, None, "one", "two"])
@@ -129,11 +129,14 @@ class GroupHistory(RuleBasedStateMachine):
         roster = self.group.roster
         generation = roster.generation - back
         parts = {each: f"{generation} {each}".encode() for each in roster.members}
-        if roster.state is GroupState.COMPLETING_REBALANCE and roster.leader == member_id:
+        is_asked_for = roster.state is GroupState.COMPLETING_REBALANCE and not back
+        if is_asked_for and roster.leader == member_id:
             self.assigned[generation] = parts
         self.scene.log.failure = KafkaStorageError() if is_failing else None
         syncing = self.scene.sync(member_id, parts, generation=generation, instance_id=instance)
         self.scene.log.failure = None
+        # Whoever asks again has given up the answer before.
+        self.syncing = [each for each in self.syncing if each[1] != member_id]
         self.syncing.append((syncing, member_id, generation))
         if syncing.error == "waiting":
             return
@@ -200,6 +203,15 @@ class GroupHistory(RuleBasedStateMachine):
         self.look()
 
     @rule()
+    def replicas_fall_behind(self):
+        self.scene.log.is_held = True
+
+    @rule(is_failing=st.booleans())
+    def replicas_catch_up(self, is_failing):
+        self.scene.log.release(RequestTimedOut() if is_failing else None)
+        self.look()
+
+    @rule()
     def unused_offsets_go(self):
         for group in (GROUP, "outside"):
             forget_unused(self.scene.shard, group)
@@ -244,6 +256,13 @@ class GroupHistory(RuleBasedStateMachine):
         assert (roster.state is GroupState.EMPTY) <= (not roster.members)
 
     @invariant()
+    def nobody_waits_for_a_part_who_is_not_a_member(self):
+        members = {} if self.group is None else self.group.roster.members
+        for syncing, member_id, _ in self.syncing:
+            is_waiting = member_id in members and members[member_id].syncing is not None
+            assert syncing.is_answered or is_waiting
+
+    @invariant()
     def generations_only_grow(self):
         if self.group is not None:
             assert self.group.roster.generation >= self.generation
@@ -266,6 +285,7 @@ class GroupHistory(RuleBasedStateMachine):
         assert roster.generation >= stored.roster.generation
         if roster.state in (GroupState.STABLE, GroupState.EMPTY):
             assert roster.stored() == stored.roster.stored()
+            assert roster.subscribed == stored.roster.subscribed
             assert roster.state is stored.roster.state
 
 

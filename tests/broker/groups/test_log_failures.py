@@ -2,11 +2,18 @@
 
 import pytest
 
-from odradek.broker.groups.log_failures import OF_A_COMMIT, OF_A_GROUP, told
+from odradek.broker.groups.log_failures import (
+    OF_A_COMMIT,
+    OF_A_FETCH,
+    OF_A_GROUP,
+    OF_A_HEARTBEAT,
+    told,
+)
 from odradek.protocol.errors import (
     KafkaStorageError,
     MessageTooLarge,
     NotEnoughReplicas,
+    NotEnoughReplicasAfterAppend,
     NotLeader,
     RequestTimedOut,
     UnknownMemberId,
@@ -27,3 +34,15 @@ from odradek.protocol.errors import (
 def test_partitions_are_told_of_as_coordinators(failure, of_a_commit, of_a_group):
     assert told(failure, OF_A_COMMIT).error.name == of_a_commit
     assert told(failure, OF_A_GROUP).error.name == of_a_group
+
+
+@pytest.mark.parametrize(
+    "failure",
+    [NotLeader(), KafkaStorageError(), NotEnoughReplicasAfterAppend(), RequestTimedOut()],
+)
+def test_who_asks_for_offsets_is_told_only_what_old_consumers_retry(failure):
+    assert told(failure, OF_A_FETCH).error.name == "NOT_COORDINATOR"
+
+
+def test_a_heartbeat_that_is_not_replicated_in_time_does_not_stop_the_client_for_good():
+    assert told(RequestTimedOut(), OF_A_HEARTBEAT).error.name == "COORDINATOR_NOT_AVAILABLE"

@@ -10,7 +10,13 @@ from odradek.broker.groups.committing import (
 )
 from odradek.broker.groups.group import Committer
 from odradek.broker.groups.offset_expiry import delete_group, forget_unused
-from odradek.protocol.errors import GroupIdNotFound, KafkaStorageError, NonEmptyGroup
+from odradek.protocol.errors import (
+    GroupIdNotFound,
+    KafkaError,
+    KafkaStorageError,
+    NonEmptyGroup,
+    NotLeader,
+)
 from tests.support.group_scene import EPOCH_MS, GROUP
 
 OUTSIDE = Committer("", None, -1)
@@ -128,3 +134,12 @@ class TestDeletingAGroup:
     def test_nor_one_that_is_not_there(self, scene):
         with pytest.raises(GroupIdNotFound):
             delete_group(scene.shard, GROUP)
+
+    def test_where_it_cannot_be_written_a_coordinator_is_told_of(self, scene):
+        (member,) = scene.stable()
+        scene.leave(member)
+        scene.log.failure = NotLeader()
+        with pytest.raises(KafkaError) as refused:
+            delete_group(scene.shard, GROUP)
+        assert refused.value.error.name == "NOT_COORDINATOR"
+        assert GROUP in scene.shard.groups

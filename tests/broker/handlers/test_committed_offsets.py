@@ -219,7 +219,7 @@ async def test_one_that_is_not_replicated_in_time_is_not_known_to_be_committed(s
     scene = scene(partitions=0, commit_timeout_ms=1)
     scene.lead(replicas=(BROKER, OTHER))
     assert await commit(scene, (0, 7, "")) == ["REQUEST_TIMED_OUT"]
-    assert await fetch(scene, 0) == "REQUEST_TIMED_OUT"
+    assert await fetch(scene, 0) == "NOT_COORDINATOR"
 
 
 @pytest.mark.parametrize("version", COMMIT_VERSIONS)

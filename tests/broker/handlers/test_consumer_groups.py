@@ -21,6 +21,7 @@ from odradek.protocol.error_codes import ErrorCode
 from odradek.protocol.errors import KafkaError, NotCoordinator
 from tests.support.calls import as_sent, called, in_the_end, versions_of
 from tests.support.group_coordinators import Coordinating
+from tests.support.hosted_partitions import BROKER
 from tests.support.metadata_updates import cluster, state, topic_id, update
 
 HEARTBEATS = pytest.mark.parametrize("version", versions_of(ConsumerGroupHeartbeatRequest))
@@ -30,8 +31,8 @@ DESCRIPTIONS = pytest.mark.parametrize("version", versions_of(ConsumerGroupDescr
 class Scene:
     """A coordinator in a cluster with a topic of two partitions."""
 
-    def __init__(self, path):
-        self.coordinating = Coordinating(path)
+    def __init__(self, path, **options):
+        self.coordinating = Coordinating(path, **options)
         self.cluster = cluster(update({"a": [state(0), state(1)]}))
         self.groups = self.coordinating.groups
         topics = TopicsLens(lambda: self.cluster.picture)
@@ -201,3 +202,9 @@ async def test_an_empty_group_is_deleted_and_one_with_members_is_not(tmp_path):
     (deleted,) = (await answer(delete_groups, scene, request, 2)).results
     assert error(deleted) == "NONE"
     assert error((await described(scene, 1, "g"))[0]) == "GROUP_ID_NOT_FOUND"
+
+
+async def test_a_heartbeat_that_is_not_replicated_in_time_is_to_be_sent_again(tmp_path):
+    scene = Scene(tmp_path, partitions=0, commit_timeout_ms=1)
+    scene.coordinating.lead(replicas=(BROKER, BROKER + 1))
+    assert error(await beaten(scene, 1)) == "COORDINATOR_NOT_AVAILABLE"

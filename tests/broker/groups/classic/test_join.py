@@ -291,3 +291,11 @@ class TestStaticMembers:
         scene.pass_ms(10_001)
         assert other.result.generation == 2
         assert set(scene.group.roster.members) == {old, other.result.member_id}
+
+
+def test_a_static_member_that_comes_back_with_other_topics_is_known_by_those(scene):
+    scene.stable(instance_id="static")
+    scene.join(instance_id="static", topics=("events", "other"))
+    assert scene.state == "Stable"
+    assert scene.group.is_subscribed_to("other")
+    assert scene.group.roster.subscribed == scene.replayed().groups[GROUP].roster.subscribed

@@ -122,3 +122,32 @@ def test_a_leader_that_never_assigns_is_out_and_another_leads(scene, two):
         scene.pass_ms(SESSION_MS - 1)
     assert early.error == "REBALANCE_IN_PROGRESS"
     assert scene.join(follower).result.leader == follower
+
+
+def test_who_waits_for_replicas_is_sent_away_when_another_rebalance_begins(scene, two):
+    leader, follower = two
+    scene.log.is_held = True
+    waiting = [scene.sync(follower), scene.sync(leader, {leader: b"left", follower: b"right"})]
+    scene.join()
+    assert [each.error for each in waiting] == ["REBALANCE_IN_PROGRESS"] * 2
+    scene.log.release()
+    assert scene.state == "PreparingRebalance"
+
+
+def test_who_waits_for_its_part_and_is_made_to_leave_is_told_so(scene):
+    joins = [scene.join(), scene.join(instance_id="static")]
+    scene.pass_ms(1)
+    follower = joins[1].result.member_id
+    waiting = scene.sync(follower, instance_id="static")
+    scene.leave("", "static")
+    assert waiting.error == "UNKNOWN_MEMBER_ID"
+
+
+def test_whoever_asks_before_it_is_replicated_waits_too(scene, two):
+    leader, follower = two
+    scene.log.is_held = True
+    scene.sync(leader, {leader: b"left", follower: b"right"})
+    late, again = scene.sync(follower), scene.sync(leader, {leader: b"other"})
+    assert (late.error, again.error) == ("waiting", "waiting")
+    scene.log.release()
+    assert (late.result.assignment, again.result.assignment) == (b"right", b"left")

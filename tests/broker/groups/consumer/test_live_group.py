@@ -2,7 +2,12 @@
 
 import pytest
 
-from odradek.broker.groups.committing import NewCommit, commit
+from odradek.broker.groups.committing import (
+    InTransaction,
+    NewCommit,
+    commit,
+    commit_in_transaction,
+)
 from odradek.broker.groups.group import Committer, GroupType
 from odradek.broker.groups.offset_expiry import delete_group
 from odradek.protocol.errors import (
@@ -98,6 +103,22 @@ def test_where_the_log_cannot_be_written_a_member_is_removed_later(scene):
     assert scene.live.is_empty
 
 
+def test_where_the_log_cannot_be_written_who_does_not_give_up_is_removed_later(scene):
+    scene.join("m1", "a")
+    scene.join("m2", "a")
+    scene.beat("m1", 1)
+    scene.base.log.failure = NotEnoughReplicas()
+    scene.base.pass_ms(REBALANCE_MS + 1)
+    scene.beat("m1", 1, owned=of("a", 0, 1, 2, 3))
+    assert "m1" in scene.live.group.members
+    scene.base.log.failure = None
+    for _ in range(3):
+        scene.base.pass_ms(REBALANCE_MS / 2)
+        if "m1" in scene.live.group.members:
+            scene.beat("m1", 1, owned=of("a", 0, 1, 2, 3))
+    assert "m1" not in scene.live.group.members
+
+
 def test_where_the_log_cannot_be_written_nothing_changes(scene):
     scene.join("m1", "a")
     before = parts(scene.live.group.copy())
@@ -170,6 +191,15 @@ def test_nobody_commits_from_outside_unless_the_group_is_empty(scene):
         commit_at(scene, -1, member_id="")
     scene.beat("m1", -1)
     assert commit_at(scene, -1, member_id="") is not None
+
+
+def test_a_transaction_that_tells_nothing_of_the_group_commits_as_to_a_classic_one(scene):
+    scene.join("m1", "a")
+    place, transaction = NewCommit(("a", 0), 5, -1, "", 0), InTransaction(1, 0)
+    outside, member = Committer("", None, -1), Committer("m1", None, 7)
+    assert commit_in_transaction(scene.shard, GROUP, outside, transaction, [place]) is not None
+    with pytest.raises(StaleMemberEpoch):
+        commit_in_transaction(scene.shard, GROUP, member, transaction, [place])
 
 
 def test_members_ask_for_offsets_in_their_epoch(scene):

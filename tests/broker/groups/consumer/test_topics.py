@@ -42,6 +42,15 @@ def test_an_expression_is_matched_again_when_a_name_comes_or_goes():
     assert after.after(cache.picture).matching("a.") == {"a2"}
 
 
+def test_expressions_that_nobody_uses_any_more_are_not_kept_for_ever(monkeypatch):
+    monkeypatch.setattr("odradek.broker.groups.consumer.topics.EXPRESSIONS_KEPT", 3)
+    topics = topics_after(update({"a1": [state(0)]}))
+    for number in range(10):
+        topics.matching(f"a{number}")
+    assert len(topics._matches) <= 3
+    assert topics.matching("a1") == {"a1"}
+
+
 def test_the_hash_changes_with_partitions_and_racks_and_not_with_leaders():
     base = topics_after(update({"a": [state(0)]})).hash_of(["a"])
     grown = topics_after(update({"a": [state(0), state(1)]})).hash_of(["a"])

@@ -37,7 +37,9 @@ _interrupted: c_bool = c_bool(False)
 class Worker:
     """Runs one call after the other."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, niceness: int = 0) -> None:
+        """By its niceness the process gives way to the broker, where cores are few."""
+        self._niceness = niceness
         self._process: ProcessPoolExecutor | None = None
         self._interrupted = c_bool(False)
         self._turn = asyncio.Lock()
@@ -71,14 +73,18 @@ class Worker:
     def _start(self) -> None:
         self._interrupted = RawValue(c_bool, False)
         self._process = ProcessPoolExecutor(
-            1, mp_context=_PROCESSES, initializer=_begin, initargs=(self._interrupted,)
+            1,
+            mp_context=_PROCESSES,
+            initializer=_begin,
+            initargs=(self._interrupted, self._niceness),
         )
 
 
-def _begin(interrupted: c_bool) -> None:
+def _begin(interrupted: c_bool, niceness: int) -> None:
     """In the worker process, before anything else."""
     global _interrupted
     _interrupted = interrupted
+    os.nice(niceness)
     Thread(target=_end_with_broker, daemon=True).start()
     # A terminal's Ctrl-C reaches it too; it is the broker that says when it ends.
     signal.signal(signal.SIGINT, signal.SIG_IGN)

@@ -33,6 +33,14 @@ async def appeared(path):
         await asyncio.sleep(0.001)
 
 
+async def test_what_can_wait_gives_way_to_the_broker():
+    worker = Worker(niceness=5)
+    try:
+        assert await worker.run(os.nice, 0) == min(19, os.nice(0) + 5)
+    finally:
+        worker.close()
+
+
 async def test_a_call_runs_in_another_process_and_the_next_in_the_same(worker):
     first = await worker.run(os.getpid)
     assert first != os.getpid()

@@ -77,11 +77,12 @@ def _cancel_on_signals() -> None:
     signals = stopping()
 
     def stop(number: signal.Signals) -> None:
-        log.info("%s: the broker stops", number.name)
         for each in signals:
             loop.remove_signal_handler(each)
             # Not through the loop, which may itself be waiting for a thread by now.
             signal.signal(each, _end_at_once)
+        # Only now: whoever reads it may send the second one, which must not fall in between.
+        log.info("%s: the broker stops", number.name)
         task.cancel()
 
     for each in signals:

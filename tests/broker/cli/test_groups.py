@@ -2,29 +2,21 @@
 
 import itertools
 import sys
-import time
 
 import pytest
 
 from tests.support.broker_stores import new_store
+from tests.support.group_members import wait_until
 from tests.support.group_readers import Reader, broker, commit, topic
 
 __all__ = ["broker", "new_store", "topic"]
 
 numbers = itertools.count()
-ASKED_S = 20
 
 
 @pytest.fixture
 def group():
     return f"group-{next(numbers)}"
-
-
-def until(is_so):
-    deadline = time.monotonic() + ASKED_S
-    while not is_so():
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
 
 
 def test_groups_are_listed_with_protocol_and_state(command, broker, group, topic):
@@ -135,7 +127,7 @@ def test_a_group_that_waits_for_a_member_is_said_to_rebalance(command, broker, g
         Reader(broker.address, group, topic, **options),  # who gives up nothing unless it polls
         Reader.joining(broker.address, group, topic, **options),
     ):
-        until(lambda: [group, "consumer", "Rebalancing"] in command("groups", "list").rows)
+        wait_until(lambda: [group, "consumer", "Rebalancing"] in command("groups", "list").rows)
         described = command("groups", "describe", group, "--state")
         refused = command(
             *("groups", "reset-offsets", group, "--topic", topic, "--to-latest", "--execute")

@@ -4,7 +4,8 @@ It is started when it is first needed, gets arguments that can be pickled, and r
 One thing at a time; ``interrupt`` asks what runs now to stop, which whoever computes has to look
 for by ``is_interrupted``.  If the process dies, what it was doing fails with BrokenExecutor, and
 the next call starts another.  If the broker dies, so does the process, whatever it is doing:
-another broker may be about to use the same files.
+another broker may be about to use the same files.  Either way it is the broker's end of a pipe that
+tells it.
 
 There are two, each started when it is needed: one compacts, the other reads the records of large
 batches (record_reader.py).
@@ -20,7 +21,8 @@ import signal
 from collections.abc import Callable
 from concurrent.futures import BrokenExecutor, ProcessPoolExecutor
 from ctypes import c_bool
-from multiprocessing import get_context, parent_process
+from multiprocessing import get_context
+from multiprocessing.connection import Connection
 from multiprocessing.sharedctypes import RawValue
 from threading import Thread
 from typing import TypeVar
@@ -41,6 +43,7 @@ class Worker:
         """By its niceness the process gives way to the broker, where cores are few."""
         self._niceness = niceness
         self._process: ProcessPoolExecutor | None = None
+        self._leash: Connection | None = None
         self._interrupted = c_bool(False)
         self._turn = asyncio.Lock()
 
@@ -65,35 +68,45 @@ class Worker:
 
     def close(self) -> None:
         """What runs now is asked to stop, and waited for."""
-        if self._process is not None:
-            self.interrupt()
+        self.interrupt()
+        self._end()
+
+    def kill(self) -> None:
+        """What runs now is given up, wherever it is: for what leaves nothing half done."""
+        if self._leash is not None:
+            self._leash.close()
+        self._end()
+
+    def _end(self) -> None:
+        if self._process is not None and self._leash is not None:
             self._process.shutdown(cancel_futures=True)
-            self._process = None
+            self._leash.close()
+            self._process = self._leash = None
 
     def _start(self) -> None:
         self._interrupted = RawValue(c_bool, False)
+        held, self._leash = _PROCESSES.Pipe(duplex=False)
         self._process = ProcessPoolExecutor(
             1,
             mp_context=_PROCESSES,
             initializer=_begin,
-            initargs=(self._interrupted, self._niceness),
+            initargs=(self._interrupted, self._niceness, held),
         )
 
 
-def _begin(interrupted: c_bool, niceness: int) -> None:
+def _begin(interrupted: c_bool, niceness: int, held: Connection) -> None:
     """In the worker process, before anything else."""
     global _interrupted
     _interrupted = interrupted
     os.nice(niceness)
-    Thread(target=_end_with_broker, daemon=True).start()
+    Thread(target=_end_with_broker, args=(held,), daemon=True).start()
     # A terminal's Ctrl-C reaches it too; it is the broker that says when it ends.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
-def _end_with_broker() -> None:
-    broker = parent_process()
-    assert broker is not None
-    broker.join()
+def _end_with_broker(held: Connection) -> None:
+    """Nothing is ever sent: all that can come is the end."""
+    held.poll(None)
     os._exit(1)
 
 

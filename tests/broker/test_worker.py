@@ -64,6 +64,20 @@ async def test_what_runs_can_be_asked_to_stop_and_the_next_call_does_not_know_of
     assert await worker.run(is_interrupted) is False
 
 
+def until_killed(path):
+    path.touch()
+    signal.pause()
+
+
+async def test_what_runs_can_be_given_up_though_it_does_not_listen(worker, tmp_path):
+    async with asyncio.TaskGroup() as tasks:
+        running = tasks.create_task(outcome_of(worker.run(until_killed, tmp_path / "begun")))
+        await appeared(tmp_path / "begun")
+        worker.kill()
+    assert isinstance(running.result(), BrokenExecutor)
+    assert await worker.run(factorial, 5) == 120
+
+
 async def test_a_process_that_died_is_replaced(worker, tmp_path):
     process = await worker.run(os.getpid)
     async with asyncio.TaskGroup() as tasks:

@@ -64,8 +64,6 @@ FIRST_PICTURE_S = 30.0
 OWN_LEADERS_S = 5.0
 #: How much later than it says a session may expire: ZooKeeper looks now and then.
 EXPIRY_DELAY_S = 5.0
-#: On two cores that clients and broker keep busy, a compaction gets a seventh, not a third.
-COMPACTION_NICENESS = 5
 
 
 class NoLogDirectory(Exception):
@@ -87,7 +85,7 @@ class Server:
         self._undo = AsyncExitStack()
         self._background = Background()
         self._disk = Disk(settings.network.num_io_threads)
-        self._worker = Worker(niceness=COMPACTION_NICENESS)
+        self._worker = Worker(gives_way=True)
         self._reader = RecordReader()
         self._events = LogEvents()
         self._broker_epoch = -1

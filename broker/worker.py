@@ -18,6 +18,7 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
+import sys
 from collections.abc import Callable
 from concurrent.futures import BrokenExecutor, ProcessPoolExecutor
 from ctypes import c_bool
@@ -29,6 +30,9 @@ from typing import TypeVar
 
 Returned = TypeVar("Returned")
 
+#: On one core, a process that gives way gets a quarter of what the broker gets.
+NICENESS = 5
+
 # A forked child would have the broker's sockets and locks.
 _PROCESSES = get_context("spawn")
 
@@ -39,9 +43,9 @@ _interrupted: c_bool = c_bool(False)
 class Worker:
     """Runs one call after the other."""
 
-    def __init__(self, *, niceness: int = 0) -> None:
-        """By its niceness the process gives way to the broker, where cores are few."""
-        self._niceness = niceness
+    def __init__(self, *, gives_way: bool = False) -> None:
+        """A process that gives way runs when broker and clients leave it a core."""
+        self._gives_way = gives_way
         self._process: ProcessPoolExecutor | None = None
         self._leash: Connection | None = None
         self._interrupted = c_bool(False)
@@ -90,18 +94,32 @@ class Worker:
             1,
             mp_context=_PROCESSES,
             initializer=_begin,
-            initargs=(self._interrupted, self._niceness, held),
+            initargs=(self._interrupted, self._gives_way, held),
         )
 
 
-def _begin(interrupted: c_bool, niceness: int, held: Connection) -> None:
+def _begin(interrupted: c_bool, gives_way: bool, held: Connection) -> None:
     """In the worker process, before anything else."""
     global _interrupted
     _interrupted = interrupted
-    os.nice(niceness)
+    if gives_way:
+        give_way()
     Thread(target=_end_with_broker, args=(held,), daemon=True).start()
     # A terminal's Ctrl-C reaches it too; it is the broker that says when it ends.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+
+
+def give_way() -> None:
+    """Whatever wakes up takes the core at once from a process that is merely for idle times.
+
+    From a nice one it does not, but waits for its slice of some milliseconds to end: whoever gets
+    small answers wakes up often, so that niceness hardly helps.  Where there is a single core,
+    which the broker may keep busy for ever, a process for idle times would never run.
+    """
+    if sys.platform == "linux" and len(os.sched_getaffinity(0)) > 1:
+        os.sched_setscheduler(0, os.SCHED_IDLE, os.sched_param(0))
+    else:
+        os.nice(NICENESS)
 
 
 def _end_with_broker(held: Connection) -> None:

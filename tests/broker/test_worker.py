@@ -4,13 +4,14 @@ import asyncio
 import contextlib
 import os
 import signal
+import sys
 import time
 from concurrent.futures import BrokenExecutor
 from math import factorial
 
 import pytest
 
-from odradek.broker.worker import Worker, is_interrupted
+from odradek.broker.worker import NICENESS, Worker, give_way, is_interrupted
 
 
 @pytest.fixture
@@ -33,12 +34,28 @@ async def appeared(path):
         await asyncio.sleep(0.001)
 
 
-async def test_what_can_wait_gives_way_to_the_broker():
-    worker = Worker(niceness=5)
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux has such a policy")
+@pytest.mark.parametrize("gives_way", [False, True])
+async def test_what_can_wait_gives_way_to_the_broker(gives_way):
+    """All it needs is a core that is not the broker's alone."""
+    expected = gives_way and len(os.sched_getaffinity(0)) > 1
+    worker = Worker(gives_way=gives_way)
     try:
-        assert await worker.run(os.nice, 0) == min(19, os.nice(0) + 5)
+        policy = await worker.run(os.sched_getscheduler, 0)
+        assert (policy == os.SCHED_IDLE) is expected
     finally:
         worker.close()
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere it always is")
+async def test_on_a_single_core_it_is_nice(worker):
+    assert await worker.run(niceness_on_one_core) == min(19, os.nice(0) + NICENESS)
+
+
+def niceness_on_one_core():
+    os.sched_setaffinity(0, [min(os.sched_getaffinity(0))])
+    give_way()
+    return os.nice(0)
 
 
 async def test_a_call_runs_in_another_process_and_the_next_in_the_same(worker):

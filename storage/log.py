@@ -149,7 +149,8 @@ class Log:
         """Take over what the leader numbered.
 
         A leader whose start lies inside a batch sends the whole of it.  An empty log then begins
-        again at that batch.
+        again at that batch, before its last end: whoever compacts it has to be told (``truncated``
+        of the schedule).
         """
         try:
             admitted = admit_as_follower(records, next_offset=self.end_offset)

@@ -249,11 +249,11 @@ class CleanerSchedule:
     def resume(self, partition: TopicPartition) -> None:
         self.states.resume(partition)
 
-    def truncated(self, log: CleanableLog) -> None:
-        """What follows the end of the log will be new, and dirty."""
+    def truncated(self, log: CleanableLog, offset: int) -> None:
+        """What follows the offset is new, and dirty."""
         checkpoint = self.checkpoint(log)
-        if checkpoint is not None and checkpoint > log.end_offset:
-            self.cleaned_to(log, log.end_offset)
+        if checkpoint is not None and checkpoint > offset:
+            self.cleaned_to(log, offset)
 
     def moved(self, partition: TopicPartition, *, source: Path, target: Path) -> None:
         """The log is now in another log directory."""

@@ -193,7 +193,7 @@ class LogManager:
 
     def _truncated(self, hosted: HostedLog, truncation: Truncation, now_ms: int) -> DiskWork:
         if not hosted.is_future:
-            self.cleaner.truncated(hosted.log)
+            self.cleaner.truncated(hosted.log, hosted.log.end_offset)
         hosted.is_being_cut = True
 
         def run() -> None:

@@ -104,7 +104,7 @@ class LogMending:
         hosted.is_mended = True
         hosted.is_in_doubt = hosted.is_shedding = False
         if not hosted.is_future:
-            self._cleaner.truncated(log)
+            self._cleaner.truncated(log, log.end_offset)
 
 
 def _let_go(log: Log) -> None:

@@ -57,7 +57,7 @@ class LogAgainstAList(WriterRules):
         first = self.log.segments.first.base_offset
         offset = max(model.end_before(offset), model.decided_end, first)
         truncate(self.log, offset, now_ms=NOW_MS)
-        self.resume_compaction()
+        self.resume_compaction(cut_at=self.log.end_offset)
         if offset == model.end_offset:
             return
         if model.decided_end:

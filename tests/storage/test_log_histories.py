@@ -58,3 +58,14 @@ def test_an_epoch_begins_later_after_a_cut_and_then_the_broker_crashes(machine):
         state.take_over_several([(1, ONE, NOBODY)])
         assert state.log.epochs.entries == ((0, 0), (1, 2))
         state.reopen_after_a_crash(loses_checkpoints=False, back=0)
+
+
+def test_an_emptied_log_begins_again_before_where_it_was_compacted_to(machine):
+    with against_a_list(machine) as state:
+        state.append_as_a_new_leader(THREE)
+        state.compact_at_once(waited_ms=0)
+        state.delete_old_segments(later_ms=60)
+        assert state.log.start_offset == 3
+        state.take_over_what_is_there(back=3, records=[*THREE, (NOW_MS, b"b", None)])
+        assert state.log.start_offset == 0
+        state.compact_at_once(waited_ms=0)

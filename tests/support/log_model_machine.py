@@ -188,8 +188,8 @@ class LogMachine(RuleBasedStateMachine):
         self.compaction.stop()
         self.compaction = None
 
-    def resume_compaction(self):
-        self.schedule.truncated(self.log)
+    def resume_compaction(self, *, cut_at):
+        self.schedule.truncated(self.log, cut_at)
         self.schedule.resume(PARTITION)
 
     def producers_were_read(self):

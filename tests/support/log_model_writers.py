@@ -179,7 +179,7 @@ class WriterRules(LogMachine):
             self.pause_compaction()
             model.begin_again(base)
             self.take_over([(base, records, {})])
-            self.resume_compaction()
+            self.resume_compaction(cut_at=base)
             self.all_producers_are_in_batches = True
             self.producers_were_read()
         else:

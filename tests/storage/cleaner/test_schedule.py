@@ -279,10 +279,10 @@ class TestCheckpoint:
     def test_truncation_takes_it_back(self, tmp_path, schedule):
         log = log_of(tmp_path, 2, 1)
         schedule.cleaned_to(log, 3)
-        schedule.truncated(log)
+        schedule.truncated(log, log.end_offset)
         assert schedule.checkpoint(log) == 3
         log.end_offset = 1
-        schedule.truncated(log)
+        schedule.truncated(log, log.end_offset)
         assert schedule.checkpoint(log) == 1
 
     def test_it_moves_with_the_log(self, tmp_path, schedule):

@@ -67,8 +67,7 @@ class RecordReader:
         raise RequestTimedOut("the process that reads records died")
 
     def close(self) -> None:
-        """A million records take seconds, and nobody waits for them any more."""
-        self._worker.kill()
+        self._worker.close()
 
 
 def check_in_worker(records: bytes, rules: AppendRules, now_ms: int) -> Verdict:

@@ -2,7 +2,8 @@
 
     start   log directories locked, store opened, who we are, settings, logs, ports bound, replicas,
             registration, meta.properties, controller; only then are requests read
-    stop    leadership handed on, no more requests read, controller, schedules, logs closed, store
+    stop    leadership handed on, no more requests read, controller, schedules, logs closed, store,
+            worker processes, log directories unlocked
 
 A start that fails undoes what it has begun.
 
@@ -64,6 +65,8 @@ FIRST_PICTURE_S = 30.0
 OWN_LEADERS_S = 5.0
 #: How much later than it says a session may expire: ZooKeeper looks now and then.
 EXPIRY_DELAY_S = 5.0
+#: Of two cores that clients and broker keep busy, a compaction gets a seventh, not a third.
+COMPACTION_NICENESS = 5
 
 
 class NoLogDirectory(Exception):
@@ -85,7 +88,7 @@ class Server:
         self._undo = AsyncExitStack()
         self._background = Background()
         self._disk = Disk(settings.network.num_io_threads)
-        self._worker = Worker(gives_way=True)
+        self._worker = Worker(niceness=COMPACTION_NICENESS)
         self._reader = RecordReader()
         self._events = LogEvents()
         self._broker_epoch = -1
@@ -123,10 +126,11 @@ class Server:
     # In the order of the start; what is pushed to ``_undo`` is undone in the opposite one.
 
     async def _start(self) -> None:
+        directories = self._open_directories()
+        # Whoever works on its files ends before another broker may have the directory.
         self._undo.callback(self._disk.close)
         self._undo.callback(self._worker.close)
         self._undo.callback(self._reader.close)
-        directories = self._open_directories()
         store = await self._open_store()
         cluster_id = await cluster_id_of(store, directories)
         broker_id = await broker_id_of(store, directories, self._written)

@@ -4,8 +4,7 @@ It is started when it is first needed, gets arguments that can be pickled, and r
 One thing at a time; ``interrupt`` asks what runs now to stop, which whoever computes has to look
 for by ``is_interrupted``.  If the process dies, what it was doing fails with BrokenExecutor, and
 the next call starts another.  If the broker dies, so does the process, whatever it is doing:
-another broker may be about to use the same files.  Either way it is the broker's end of a pipe that
-tells it.
+another broker may be about to use the same files.
 
 There are two, each started when it is needed: one compacts, the other reads the records of large
 batches (record_reader.py).
@@ -18,20 +17,18 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
-import sys
 from collections.abc import Callable
-from concurrent.futures import BrokenExecutor, ProcessPoolExecutor
+from concurrent.futures import BrokenExecutor, ThreadPoolExecutor
+from contextlib import suppress
 from ctypes import c_bool
-from multiprocessing import get_context
+from multiprocessing import get_context, parent_process
 from multiprocessing.connection import Connection
+from multiprocessing.process import BaseProcess
 from multiprocessing.sharedctypes import RawValue
 from threading import Thread
-from typing import TypeVar
+from typing import Any, TypeVar
 
 Returned = TypeVar("Returned")
-
-#: On one core, a process that gives way gets a quarter of what the broker gets.
-NICENESS = 5
 
 # A forked child would have the broker's sockets and locks.
 _PROCESSES = get_context("spawn")
@@ -40,26 +37,65 @@ _PROCESSES = get_context("spawn")
 _interrupted: c_bool = c_bool(False)
 
 
+class _Failure:
+    """What was raised instead of an answer."""
+
+    def __init__(self, raised: Exception) -> None:
+        self.raised = raised
+
+
+class _Running:
+    """One process, and the thread that waits for its answers: no pool can be killed."""
+
+    def __init__(self, niceness: int) -> None:
+        self.interrupted: c_bool = RawValue(c_bool, False)
+        self._calls, theirs = _PROCESSES.Pipe()
+        self._process: BaseProcess = _PROCESSES.Process(
+            target=_serve, args=(theirs, self.interrupted, niceness), daemon=True
+        )
+        self._process.start()
+        theirs.close()
+        self.thread = ThreadPoolExecutor(1, thread_name_prefix="worker")
+
+    def is_alive(self) -> bool:
+        return self._process.is_alive()
+
+    def ask(self, call: Callable[..., Any], arguments: tuple[object, ...]) -> Any:
+        """On the thread.  Who was cancelled leaves an answer behind, which is waited for first."""
+        self.interrupted.value = False
+        try:
+            self._calls.send((call, arguments))
+            answer = self._calls.recv()
+        except (EOFError, OSError) as death:
+            raise BrokenExecutor("it is gone") from death
+        if isinstance(answer, _Failure):
+            raise answer.raised
+        return answer
+
+    def kill(self) -> None:
+        self._process.kill()
+        self._process.join()
+        self.thread.shutdown()
+        self._calls.close()
+
+
 class Worker:
     """Runs one call after the other."""
 
-    def __init__(self, *, gives_way: bool = False) -> None:
-        """A process that gives way runs when broker and clients leave it a core."""
-        self._gives_way = gives_way
-        self._process: ProcessPoolExecutor | None = None
-        self._leash: Connection | None = None
-        self._interrupted = c_bool(False)
+    def __init__(self, *, niceness: int = 0) -> None:
+        """By its niceness the process gives way to the broker, where cores are few."""
+        self._niceness = niceness
+        self._running: _Running | None = None
         self._turn = asyncio.Lock()
 
     async def run(self, call: Callable[..., Returned], *arguments: object) -> Returned:
         async with self._turn:
-            if self._process is None:
-                self._start()
-            assert self._process is not None
-            self._interrupted.value = False
-            loop = asyncio.get_running_loop()
+            if self._running is None or not self._running.is_alive():
+                self.close()
+                self._running = _Running(self._niceness)
+            running, loop = self._running, asyncio.get_running_loop()
             try:
-                return await loop.run_in_executor(self._process, call, *arguments)
+                return await loop.run_in_executor(running.thread, running.ask, call, arguments)
             except BrokenExecutor:
                 self.close()
                 raise
@@ -68,63 +104,38 @@ class Worker:
                 raise
 
     def interrupt(self) -> None:
-        self._interrupted.value = True
+        if self._running is not None:
+            self._running.interrupted.value = True
 
     def close(self) -> None:
-        """What runs now is asked to stop, and waited for."""
-        self.interrupt()
-        self._end()
-
-    def kill(self) -> None:
-        """What runs now is given up, wherever it is: for what leaves nothing half done."""
-        if self._leash is not None:
-            self._leash.close()
-        self._end()
-
-    def _end(self) -> None:
-        if self._process is not None and self._leash is not None:
-            self._process.shutdown(cancel_futures=True)
-            self._leash.close()
-            self._process = self._leash = None
-
-    def _start(self) -> None:
-        self._interrupted = RawValue(c_bool, False)
-        held, self._leash = _PROCESSES.Pipe(duplex=False)
-        self._process = ProcessPoolExecutor(
-            1,
-            mp_context=_PROCESSES,
-            initializer=_begin,
-            initargs=(self._interrupted, self._gives_way, held),
-        )
+        """What runs now is given up, wherever it is: a crash would do no less."""
+        if self._running is not None:
+            self._running.kill()
+            self._running = None
 
 
-def _begin(interrupted: c_bool, gives_way: bool, held: Connection) -> None:
-    """In the worker process, before anything else."""
+def _serve(calls: Connection, interrupted: c_bool, niceness: int) -> None:
+    """The worker process."""
     global _interrupted
     _interrupted = interrupted
-    if gives_way:
-        give_way()
-    Thread(target=_end_with_broker, args=(held,), daemon=True).start()
+    os.nice(niceness)
+    Thread(target=_end_with_broker, daemon=True).start()
     # A terminal's Ctrl-C reaches it too; it is the broker that says when it ends.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    with suppress(EOFError, ConnectionError):
+        while True:
+            call, arguments = calls.recv()
+            try:
+                answer = call(*arguments)
+            except Exception as failure:  # noqa: BLE001 - it is raised by whoever asked
+                answer = _Failure(failure)
+            calls.send(answer)
 
 
-def give_way() -> None:
-    """Whatever wakes up takes the core at once from a process that is merely for idle times.
-
-    From a nice one it does not, but waits for its slice of some milliseconds to end: whoever gets
-    small answers wakes up often, so that niceness hardly helps.  Where there is a single core,
-    which the broker may keep busy for ever, a process for idle times would never run.
-    """
-    if sys.platform == "linux" and len(os.sched_getaffinity(0)) > 1:
-        os.sched_setscheduler(0, os.SCHED_IDLE, os.sched_param(0))
-    else:
-        os.nice(NICENESS)
-
-
-def _end_with_broker(held: Connection) -> None:
-    """Nothing is ever sent: all that can come is the end."""
-    held.poll(None)
+def _end_with_broker() -> None:
+    broker = parent_process()
+    assert broker is not None
+    broker.join()
     os._exit(1)
 
 

@@ -37,7 +37,7 @@ INTERRUPTED, UNREAD = 128 + 2, 128 + 13  # what a shell says of SIGINT and SIGPI
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """The exit status."""
-    chosen = _parser().parse_args(arguments)
+    chosen = _chosen(arguments)
     try:
         status: int = chosen.run(chosen)
         sys.stdout.flush()
@@ -51,6 +51,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         return INTERRUPTED
     return status
+
+
+def _chosen(arguments: Sequence[str] | None) -> argparse.Namespace:
+    parser = _parser()
+    chosen, more = parser.parse_known_args(arguments)
+    takes_more = hasattr(chosen, "values") and not any(each.startswith("-") for each in more)
+    if takes_more:
+        chosen.values += more  # argparse gives nobody the values that stand behind an option
+    elif more:
+        parser.error(f"unrecognized arguments: {' '.join(more)}")
+    return chosen
 
 
 def _parser() -> argparse.ArgumentParser:

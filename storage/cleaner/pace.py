@@ -1,11 +1,11 @@
 """How fast may compaction go on, and shall it go on at all?
 
-Whenever it has moved some bytes it asks whether to stop, and sleeps if it was faster than
-``log.cleaner.io.max.bytes.per.second`` allows.  What is read counts like what is written.  Time
-lost, by a slow disk or by sleeping too long, is not made up for: no second sees more than the rate
-and one step.
+Whenever it has moved some bytes it lets others have their turn, asks whether to stop, and sleeps if
+it was faster than ``log.cleaner.io.max.bytes.per.second`` allows.  What is read counts like what is
+written.  Time lost, by a slow disk or by sleeping too long, is not made up for: no second sees more
+than the rate and one step.
 
-Owner: the worker process, which hands in a clock and a way to sleep.
+Owner: the worker process, which hands in a clock, a way to sleep and a way to let others go first.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
-_STEP_BYTES = 256 * 1024
+_STEP_BYTES = 16 * 1024  # a fraction of a millisecond
 _SHORTEST_PAUSE_S = 0.001
 _ASKED_EVERY_S = 0.1  # whether to stop, during a pause
 
@@ -49,6 +49,10 @@ def _no_sleep(pause_s: float) -> None:
     raise AssertionError("a rate is to be kept, and no way to sleep was given")
 
 
+def _go_on() -> None:
+    """Nobody else is there."""
+
+
 class Pace:
     """Lets others stop compaction, and keeps it to a rate."""
 
@@ -58,12 +62,15 @@ class Pace:
         should_stop: Callable[[], bool] = _never_stop,
         clock: Callable[[], float] = _no_clock,
         sleep: Callable[[float], None] = _no_sleep,
+        give_way: Callable[[], object] = _go_on,
         step_bytes: int = _STEP_BYTES,
     ) -> None:
-        """``clock`` tells seconds, and never goes back; the two can be left out without a rate."""
+        """``clock`` tells seconds, and never goes back; it can be left out, and so can ``sleep``,
+        without a rate."""
         self._should_stop = should_stop
         self._clock = clock
         self._sleep = sleep
+        self._give_way = give_way
         self._step_bytes = step_bytes
         self._moved_bytes = 0
         self._throttle = Throttle(math.inf)
@@ -79,6 +86,7 @@ class Pace:
         self._moved_bytes += size_bytes
         if self._moved_bytes < self._step_bytes:
             return
+        self._give_way()
         self._check_not_stopped()
         now = self._clock()
         pause_s = self._throttle.pause_s(self._moved_bytes, elapsed_s=now - self._asked_at)

@@ -10,7 +10,10 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from confluent_kafka import KafkaError
 
 #: What a coordinator, or a broker that is not it, says for a while.
 PASSING = frozenset(
@@ -34,7 +37,14 @@ def answers(ask: Ask, groups: list[str], *, timeout_s: float) -> dict[str, Futur
         futures |= ask(early)
 
 
-def will_pass(raised: BaseException | None) -> bool:
-    from confluent_kafka import KafkaException
+def will_pass(failure: object) -> bool:
+    error = error_in(failure)
+    return error is not None and error.name() in PASSING
 
-    return isinstance(raised, KafkaException) and raised.args[0].name() in PASSING
+
+def error_in(failure: object) -> KafkaError | None:
+    """The library sometimes raises or returns it wrapped, sometimes as it is."""
+    from confluent_kafka import KafkaError, KafkaException
+
+    bare = failure.args[0] if isinstance(failure, KafkaException) else failure
+    return bare if isinstance(bare, KafkaError) else None

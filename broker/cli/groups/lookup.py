@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from odradek.broker.cli import cluster
 from odradek.broker.cli.failed import CommandFailed
-from odradek.broker.cli.groups.coordinator import PAUSE_S, answers, will_pass
+from odradek.broker.cli.groups.coordinator import PAUSE_S, answers, error_in, will_pass
 from odradek.broker.cli.partitions import Offsets, Place
 
 if TYPE_CHECKING:
@@ -44,7 +44,8 @@ def listed(admin: AdminClient, timeout_s: float) -> list[ConsumerGroupListing]:
             return sorted(found.valid, key=lambda group: group.group_id)
         failure = found.errors[0]
         if not will_pass(failure) or time.monotonic() > deadline:
-            raise CommandFailed(cluster.reason(failure.args[0]))
+            error = error_in(failure)
+            raise CommandFailed(str(failure) if error is None else cluster.reason(error))
         time.sleep(PAUSE_S)
 
 

@@ -1,6 +1,7 @@
 """``odradek`` itself: help, exit statuses, and what needs no broker."""
 
 import os
+import socket
 import subprocess
 import sys
 
@@ -118,3 +119,12 @@ def test_what_a_command_asks_of_the_library_can_be_overridden():
     assert cluster.settings(arguments, linger_ms=5)["linger.ms"] == 5
     arguments.property = [cluster.assignment("linger.ms=7")]
     assert cluster.settings(arguments, linger_ms=5)["linger.ms"] == "7"
+
+
+def test_a_broker_that_takes_connections_but_does_not_answer_is_told_of_in_one_line(offline):
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        address = f"127.0.0.1:{silent.getsockname()[1]}"
+        ran = offline("groups", "list", "--bootstrap", address, "--timeout", "0.5")
+    assert (ran.status, ran.out) == (1, "")
+    assert ran.err.startswith("odradek: ")
+    assert ran.err.count("\n") == 1

@@ -25,6 +25,14 @@ def test_values_are_written_and_read(command, topic):
     assert read(command, topic).lines == ["one", "two"]
 
 
+def test_values_may_stand_behind_options(command, topic):
+    command("produce", topic, "--key", "alice", "one", "--codec", "lz4", "two")
+    assert [(each["key"], each["value"]) for each in read(command, topic, "--json").objects] == [
+        ("alice", "one"),
+        ("alice", "two"),
+    ]
+
+
 @pytest.mark.parametrize("codec", CODECS)
 @pytest.mark.parametrize("acks", ["0", "1", "all"])
 def test_records_travel_with_every_codec_and_acknowledgement(command, topic, codec, acks):

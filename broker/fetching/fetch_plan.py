@@ -163,11 +163,13 @@ class FetchPlan:
         """
         if self._reading.terms.is_follower:
             return self._wanted
+        is_committed = self._reading.terms.is_committed
         # The last stable offset moves only when the high watermark does.
         return [
             wanted
             for wanted in self._wanted
             if wanted.role is None
+            or wanted.is_committed is not is_committed
             or wanted.partition is None
             or wanted.partition.leader is not wanted.role
             or (log := wanted.partition.hosted.log).high_watermark != wanted.told_high_watermark

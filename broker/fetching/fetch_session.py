@@ -45,11 +45,13 @@ class Wanted:
     """A partition that somebody wants to read.
 
     ``line`` is what was found last.  If that was nothing, ``role`` is the leader's role of then: as
-    long as it lasts, and what was told is still so, there is still nothing.
+    long as it lasts, and what was told is still so, there is still nothing for whoever reads
+    committed records only, if ``is_committed``, or for others.
     """
 
     __slots__ = (
         "asked",
+        "is_committed",
         "line",
         "partition",
         "role",
@@ -66,6 +68,7 @@ class Wanted:
         self.asked = asked
         self.partition: Partition | None = None
         self.role: LeaderRole | None = None
+        self.is_committed = False
         self.told_high_watermark = NOT_TOLD
         self.told_start_offset = NOT_TOLD
         self.line: Line | None = None

@@ -113,7 +113,7 @@ class PartitionReading:
         has_none = offset >= up_to or (limit_bytes == 0 and not at_least_one)
         if has_none and log.start_offset <= offset <= log.end_offset and partition.hosted.is_usable:
             if offset >= up_to:
-                wanted.role = role
+                wanted.role, wanted.is_committed = role, terms.is_committed
             line = _empty_line(asked, partition)
             if terms.is_committed:
                 line.aborted_transactions = []

@@ -79,6 +79,15 @@ async def test_a_reader_of_committed_records_is_told_of_those_that_became_stable
     assert told(response)[0][2][0] == b"a"
 
 
+async def test_a_session_that_comes_to_read_uncommitted_records_is_told_of_them(tmp_path):
+    bench = FetchBench(tmp_path)
+    open_one = {"producer_id": 7, "producer_epoch": 0, "base_sequence": 0}
+    append(bench.lead(), b"a", **open_one, is_transactional=True)
+    session = opened(bench, asked(), isolation_level=1)
+    assert told(bench.fetched(next_of(session, 1, isolation_level=1))) == []
+    assert told(bench.fetched(next_of(session, 2))) == [(0, "NONE", [b"a"])]
+
+
 async def test_an_error_is_told_every_time_and_what_follows_it_too(tmp_path):
     bench = FetchBench(tmp_path)
     append(bench.lead(), b"a")

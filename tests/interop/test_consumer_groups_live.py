@@ -112,7 +112,9 @@ def test_groups_in_a_log_of_kafka_are_loaded_as_it_describes_them(kafka):
     for name in found - {"expression"}:  # which Kafka may have resolved since
         assert shown(loaded[name].group, picture) == comparable(described[name])
     assert loaded["expression"].group.used_expressions() == {"[ab]"}
-    assert loaded["full"].group.metadata_hash == TopicsLens(lambda: picture).now.hash_of(["a"])
+    assert loaded["full"].group.metadata_hash == TopicsLens(lambda: picture).now.hash_of(
+        frozenset({"a"})
+    )
 
 
 def test_kafka_loads_our_log_and_goes_on_in_the_same_epoch(kafka):

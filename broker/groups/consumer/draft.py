@@ -2,7 +2,8 @@
 
 The group itself is not touched.  The first record makes a copy, and what is decided next is decided
 on that; so a heartbeat that changes nothing copies nothing, and a decision that is refused half-way
-leaves no trace.  A copy costs 0.1 ms for 1,000 members with 10,000 partitions.
+leaves no trace.  A copy costs 0.1 ms for 1,000 members with 10,000 partitions.  Once its records
+are in the log, the copy is the group, so that nothing is applied twice.
 
 Owner: the event loop, for the length of one decision.
 """

@@ -85,7 +85,7 @@ def _described(
     assignor = preferred_assignor(live.group, assignors_of(settings.assignors))
     shown = _shown(live.group, assignor)
     if call.request.include_authorized_operations:
-        shown.authorized_operations = authorized_operations.ON_A_GROUP
+        shown.authorized_operations = authorized_operations.ON_A_CONSUMER_GROUP
     return shown, _members(live.group, groups.world.topics.now)
 
 

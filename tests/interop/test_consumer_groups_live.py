@@ -73,9 +73,8 @@ def picture_of(story):
 
 def shown(group, picture):
     """As it would be described, in a form that can be compared."""
-    described = consumer_group_describe._shown(
-        group, TopicsLens(lambda: picture).now, assignor="uniform"
-    )
+    described = consumer_group_describe._shown(group, assignor="uniform")
+    described.members = [*consumer_group_describe._members(group, TopicsLens(lambda: picture).now)]
     return comparable(described)
 
 

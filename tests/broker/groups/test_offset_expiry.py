@@ -8,6 +8,7 @@ from odradek.broker.groups.committing import (
     NewCommit,
     commit,
     commit_in_transaction,
+    delete_offsets,
 )
 from odradek.broker.groups.group import Committer
 from odradek.broker.groups.offset_expiry import delete_group, forgetting_unused
@@ -119,6 +120,17 @@ def test_what_is_committed_while_others_are_forgotten_stays(scene):
     store(scene, places[-1], at_ms=20 * MINUTE_MS)
     assert [*forgetting]
     assert set(scene.shard.offsets[GROUP].committed) == {places[-1]}
+
+
+def test_what_is_deleted_while_others_are_forgotten_is_not_missed(scene):
+    places = [("events", number) for number in range(AT_ONCE + 2)]
+    store(scene, *places)
+    scene.pass_ms(20 * MINUTE_MS)
+    forgetting = forgetting_unused(scene.shard, GROUP)
+    next(forgetting)
+    delete_offsets(scene.shard, GROUP, places[-1:])
+    assert [*forgetting]
+    assert not scene.shard.offsets
 
 
 def test_a_group_that_goes_while_its_offsets_are_forgotten_leaves_nothing_to_do(scene):

@@ -229,6 +229,16 @@ def test_what_is_told_of_it(scene):
     assert not scene.live.is_subscribed_to("b")
 
 
+def test_a_group_is_subscribed_to_what_its_members_are_at_the_moment(scene):
+    scene.join("m1", "a")
+    scene.join("m2", "b")
+    assert scene.live.is_subscribed_to("b")
+    scene.beat("m2", -1)
+    assert not scene.live.is_subscribed_to("b")
+    scene.beat("m1", 1, subscribed_topic_names=["c"])
+    assert (scene.live.is_subscribed_to("a"), scene.live.is_subscribed_to("c")) == (False, True)
+
+
 def test_members_commit_in_their_epoch(scene):
     scene.join("m1", "a")
     assert commit_at(scene, 1) is not None

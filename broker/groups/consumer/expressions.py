@@ -2,13 +2,15 @@
 
 What is known of an expression is kept, with the names that it was known of.  When names come or go,
 only these are looked at.  Where there are many, as for an expression that is new, whoever asks may
-have them looked at in turns before.
+have them looked at in turns before.  What was not asked for since the names have changed often is
+forgotten: it would keep all the topics that there were.
 
 Owner: the event loop.
 """
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
@@ -18,6 +20,9 @@ from odradek.protocol.errors import InvalidRegularExpression
 
 #: A guess: more than the groups of a broker use.
 EXPRESSIONS_KEPT = 1000
+
+#: Likewise: topics are rarely created faster than that while members send a heartbeat.
+CHANGES_KEPT = 8
 
 #: Topics by their names.  Where two hold the same names, they should be the same object.
 Names = Mapping[str, Any]
@@ -44,9 +49,20 @@ class Expressions:
 
     def __init__(self) -> None:
         self._known: dict[str, _Known] = {}
+        self._recent: deque[Names] = deque(maxlen=CHANGES_KEPT)
 
     def __len__(self) -> int:
         return len(self._known)
+
+    def names_changed(self, names: Names) -> None:
+        """To these, which will be asked about from now on."""
+        self._recent.append(names)
+        recent = {id(each) for each in self._recent}
+        self._known = {
+            expression: known
+            for expression, known in self._known.items()
+            if id(known.names) in recent
+        }
 
     def found(self, expression: str, names: Names) -> frozenset[str]:
         """Raises InvalidRegularExpression."""

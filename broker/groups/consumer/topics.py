@@ -64,6 +64,8 @@ class Topics:
         self._named = picture.topics
         if before is not None and before._named.keys() == picture.topics.keys():
             self._named = before._named
+        else:
+            self._expressions.names_changed(self._named)
         self._hashed_with: _HashWith | None = None
         #: By the names subscribed to.
         self._counts: dict[frozenset[str], Mapping[Uuid, int]] = {}

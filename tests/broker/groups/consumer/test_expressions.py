@@ -68,6 +68,18 @@ def test_one_that_is_refused_does_not_take_long():
         known.found("(", named("a"))
 
 
+def test_one_that_is_not_asked_for_does_not_keep_what_was_long_ago():
+    known = Expressions()
+    generations = [named(str(number), "a") for number in range(expressions.CHANGES_KEPT + 1)]
+    known.names_changed(generations[0])
+    for each in ("a", "1", "2"):
+        known.found(each, generations[0])
+    for names in generations[1:]:
+        known.names_changed(names)
+        assert known.found("a", names) == {"a"}
+    assert len(known) == 1
+
+
 def test_those_that_nobody_uses_any_more_are_not_kept_for_ever(monkeypatch):
     monkeypatch.setattr(expressions, "EXPRESSIONS_KEPT", 3)
     known = Expressions()

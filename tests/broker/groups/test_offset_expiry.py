@@ -111,33 +111,33 @@ def test_where_it_cannot_be_written_all_stays_until_the_next_time(scene):
     assert left(scene) == set()
 
 
-def test_what_is_committed_while_others_are_forgotten_stays(scene):
+@pytest.fixture
+def half_done(scene):
+    """More offsets than are looked at at once, and who forgets them, after the first step."""
     places = [("events", number) for number in range(AT_ONCE + 2)]
     store(scene, *places)
     scene.pass_ms(20 * MINUTE_MS)
     forgetting = forgetting_unused(scene.shard, GROUP)
     next(forgetting)
+    return places, forgetting
+
+
+def test_what_is_committed_while_others_are_forgotten_stays(scene, half_done):
+    places, forgetting = half_done
     store(scene, places[-1], at_ms=20 * MINUTE_MS)
     assert [*forgetting]
     assert set(scene.shard.offsets[GROUP].committed) == {places[-1]}
 
 
-def test_what_is_deleted_while_others_are_forgotten_is_not_missed(scene):
-    places = [("events", number) for number in range(AT_ONCE + 2)]
-    store(scene, *places)
-    scene.pass_ms(20 * MINUTE_MS)
-    forgetting = forgetting_unused(scene.shard, GROUP)
-    next(forgetting)
+def test_what_is_deleted_while_others_are_forgotten_is_not_missed(scene, half_done):
+    places, forgetting = half_done
     delete_offsets(scene.shard, GROUP, places[-1:])
     assert [*forgetting]
     assert not scene.shard.offsets
 
 
-def test_a_group_that_goes_while_its_offsets_are_forgotten_leaves_nothing_to_do(scene):
-    store(scene, *(("events", number) for number in range(AT_ONCE + 2)))
-    scene.pass_ms(20 * MINUTE_MS)
-    forgetting = forgetting_unused(scene.shard, GROUP)
-    next(forgetting)
+def test_a_group_that_goes_while_its_offsets_are_forgotten_leaves_nothing_to_do(scene, half_done):
+    _, forgetting = half_done
     scene.shard.end()
     count = len(scene.log.batches)
     assert [*forgetting]

@@ -143,6 +143,7 @@ class Assembly:
             _new_id,
             settings.current.consumer_groups,
             TopicsLens(lambda: self.cluster.picture),
+            settings.groups,
         )
         means = Means(options, clock.now_ms, ground.background.start, ground.disk.run)
         return GroupCoordinator(lookup, world, means)

@@ -21,7 +21,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
-from odradek.broker.call import Call, Disconnect, Parked, Parts, Peer
+from odradek.broker.call import Call, Disconnect, Parked, Parts, Peer, Promised
 from odradek.broker.handlers.refusals import words
 from odradek.broker.logs import TRACE
 from odradek.broker.request_log import Stages
@@ -152,11 +152,25 @@ class Router:
     ) -> PartsLater:
         if stages is not None:
             stages.returned()
+        elif isinstance(waiting, Promised):
+            return Promised(waiting.future, partial(self._finished, route, call, waiting.finish))
         if isinstance(waiting, Parked):
             # Made when it is awaited, which may never be.
             rest = partial(self._awaited, route, call, waiting.rest, stages)
             return Parked(rest, ends_alone=waiting.ends_alone, needs_frame=waiting.needs_frame)
         return self._awaited(route, call, lambda: waiting, stages)
+
+    def _finished(
+        self, route: Route, call: Call[Any], finish: Callable[[Any], Message], brought: Any
+    ) -> Parts | None:
+        try:
+            answer = finish(brought)
+        except KafkaError as refusal:
+            answer = route.refuse(call, refusal)
+        except Exception:
+            log.exception(_FAILED, call.key.name, call.version, call.peer.connection_id)
+            answer = route.refuse(call, KafkaError())
+        return self._parts(call, answer, None)
 
     async def _awaited(
         self,

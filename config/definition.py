@@ -7,7 +7,7 @@
 
 A setting declared without ``default`` must be given.  One that nobody wrote may take another's
 value: ``default=value_of("log.retention.hours", times=60)`` names one of the same table,
-``synonym="log.segment.bytes"`` (on a topic's setting) one of the server's tables.
+``synonym="log.segment.bytes"`` (on a topic's or a group's setting) one of the server's tables.
 
 Owner: none; immutable, any thread.
 """
@@ -40,6 +40,7 @@ class Layer(Enum):
     """Where a value was written, the strongest first; the numbers are DescribeConfigs' sources."""
 
     TOPIC = 1
+    GROUP = 8
     BROKER = 2
     CLUSTER = 3
     FILE = 4
@@ -53,6 +54,7 @@ class Update(Enum):
     BROKER = ("per-broker", (Layer.BROKER,))
     CLUSTER = ("cluster-wide", (Layer.BROKER, Layer.CLUSTER))
     TOPIC = ("per-topic", (Layer.TOPIC,))
+    GROUP = ("per-group", (Layer.GROUP,))
 
     def __init__(self, word: str, layers: tuple[Layer, ...]) -> None:
         self.word = word

@@ -6,12 +6,13 @@
     settings = NetworkSettings.read({Layer.FILE: {"num.network.threads": "3"}})
     settings.num_network_threads        # 3
 
-The layers, the strongest first: topic, broker, cluster, file, default.  They stay with the values,
-for DescribeConfigs and for ``with_changes``, which makes the table as it is after a dynamic update.
-What is given for the default layer goes before the defaults that are declared, and in their place.
+The layers, the strongest first: topic or group, broker, cluster, file, default.  They stay with the
+values, for DescribeConfigs and for ``with_changes``, which makes the table as it is after a dynamic
+update.  What is given for the default layer goes before the defaults that are declared, and in
+their place.
 
-A topic's table is declared with ``update=Update.TOPIC`` and read on top of the server's tables: a
-setting that the topic does not have comes from its synonym there.
+A topic's table is declared with ``update=Update.TOPIC``, a group's with ``Update.GROUP``, and read
+on top of the server's tables: a setting that the topic does not have comes from its synonym there.
 
 Owner: none; immutable, any thread.
 """
@@ -41,6 +42,9 @@ from odradek.config.definition import (
     text_list,
 )
 from odradek.config.kinds import HIDDEN
+
+#: Of tables that are read on top of a server's.
+_OWN_LAYERS = {Update.TOPIC: Layer.TOPIC, Update.GROUP: Layer.GROUP}
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,7 +125,7 @@ class Settings:
             setting = cls.by_name[name]
 
     def __init__(self, **values: Any) -> None:
-        """Values as Python has them, as if they had been written in the file, or for the topic."""
+        """Values as Python has them, as if written in the file, or for the topic or group."""
         unknown = values.keys() - self.attributes.values()
         if unknown:
             raise TypeError(f"{type(self).__name__} has no {', '.join(sorted(unknown))}")
@@ -129,7 +133,7 @@ class Settings:
         for name, attribute in self.attributes.items():
             setting = self.by_name[name]
             if values.get(attribute) is not None:
-                layer = Layer.TOPIC if setting.update is Update.TOPIC else Layer.FILE
+                layer = _OWN_LAYERS.get(setting.update, Layer.FILE)
                 layers.setdefault(layer, {})[name] = setting.write(values[attribute])
         self._fill(layers, ())
 
@@ -238,6 +242,8 @@ class Settings:
     def _synonyms(self, setting: Setting) -> Iterator[Synonym]:
         if setting.update is Update.TOPIC:
             return self._topic_synonyms(setting)
+        if setting.update is Update.GROUP:
+            return self._group_synonyms(setting)
         chain = [link for link, _ in self._chain(setting)]
         written = (
             Synonym(link.name, None if link.sensitive else texts[link.name], layer)
@@ -253,6 +259,12 @@ class Settings:
         )
         # Kafka lists nothing that stands before the first value of the setting's very own name.
         return dropwhile(lambda synonym: synonym.name != setting.name, (*written, *defaults))
+
+    def _group_synonyms(self, setting: Setting) -> Iterator[Synonym]:
+        """Only its own name: what the server has for all groups is told as if it were a default."""
+        is_own = setting.name in self._layers.get(Layer.GROUP, {})
+        layer = Layer.GROUP if is_own else Layer.DEFAULT
+        yield Synonym(setting.name, setting.shown(self._own_value(setting)), layer)
 
     def _topic_synonyms(self, setting: Setting) -> Iterator[Synonym]:
         """A topic's own default is none of them: the server's stands in its place."""

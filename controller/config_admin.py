@@ -1,11 +1,11 @@
-"""Configurations changed on request: of topics, brokers, clients, users and addresses.
+"""Configurations changed on request: of topics, brokers, clients, users, addresses and groups.
 
 A change is read, decided and written for the version that was read; if somebody was faster, it is
 decided again.  The notice that makes all brokers read it again is written as one with the change,
 so that a crash leaves both or none.  As with topics, these writes are what any tool could write.
 
-A topic or a broker that has nothing configured any more keeps its node.  A client, user or address
-loses it, with the nodes above that were made only to hold it, or nodes would gather for ever.
+A topic or a broker that has nothing configured any more keeps its node.  A client, user, address or
+group loses it, with the nodes above that were made only to hold it, or nodes would gather for ever.
 
 Owner: the event loop.
 """
@@ -57,7 +57,14 @@ log = logging.getLogger(__name__)
 #: From what is configured to what shall be; raises a KafkaError if that cannot be.
 Decision = Callable[[Config], Config]
 
-_GO_WHEN_EMPTY = frozenset({paths.EntityType.CLIENT, paths.EntityType.USER, paths.EntityType.IP})
+_GO_WHEN_EMPTY = frozenset(
+    {
+        paths.EntityType.CLIENT,
+        paths.EntityType.USER,
+        paths.EntityType.IP,
+        paths.EntityType.GROUP,
+    }
+)
 
 
 class ConfigAdmin:
@@ -199,7 +206,9 @@ class _Found:
 
 
 def _parents(entity: paths.ConfigEntity) -> tuple[str, ...]:
-    """Below the node of its kind, which is always there."""
+    """Below the node of its kind, which is always there, but for that of groups."""
+    if entity.kind is paths.EntityType.GROUP:
+        return (entity.kind.path,)
     if entity.client_node is None:
         return ()
     user = paths.ConfigEntity(entity.kind, entity.node)

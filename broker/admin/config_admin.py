@@ -1,10 +1,10 @@
-"""What shall be set: of a topic, this broker, all brokers or a logger.
+"""What shall be set: of a topic, a group, this broker, all brokers or a logger.
 
 What is asked for is checked against the settings in force, and written to the store; it is in force
 when the store has told every broker.  Only levels of loggers are changed on the spot.
 
-Kafka answers a broker's bad value with INVALID_REQUEST and a topic's with INVALID_CONFIG, and tools
-have come to rely on it.
+Kafka answers a broker's bad value with INVALID_REQUEST, a topic's and a group's with
+INVALID_CONFIG, and tools have come to rely on it.
 
 Passwords are refused, as Kafka refuses them where it has no secret to encrypt them with: what is in
 the store may be read by others, and would be of no use to a broker of Kafka that comes after us.
@@ -18,10 +18,12 @@ from collections.abc import Callable, Sequence
 
 from odradek.broker.admin.logger_levels import change_levels
 from odradek.broker.admin.resources import ResourceType, check_is_this_broker
+from odradek.broker.settings.consumer_groups import OneGroupSettings
 from odradek.broker.settings.dynamic import DynamicSettings
 from odradek.broker.settings.server_settings import BY_NAME
 from odradek.broker.settings.updates import is_password, usable
 from odradek.config.definition import Layer, SettingError
+from odradek.config.settings import unknown_names
 from odradek.controller.config_admin import ConfigAdmin
 from odradek.controller.config_alterations import (
     Config,
@@ -55,6 +57,12 @@ class BrokerConfigAdmin:
                     return altered(config, changes, BY_NAME)
 
                 await self._alter_broker(name, change, validate_only=validate_only)
+            case ResourceType.GROUP:
+
+                def change_group(config: Config) -> Config:
+                    return altered(config, changes, OneGroupSettings.by_name)
+
+                await self._alter_group(name, change_group, validate_only=validate_only)
             case ResourceType.BROKER_LOGGER:
                 check_is_this_broker(name, self._broker_id)
                 change_levels(changes, validate_only=validate_only)
@@ -70,6 +78,10 @@ class BrokerConfigAdmin:
                 await self._tree.replace_topic(name, texts, validate_only=validate_only)
             case ResourceType.BROKER:
                 await self._alter_broker(
+                    name, lambda _: replaced(texts), validate_only=validate_only
+                )
+            case ResourceType.GROUP:
+                await self._alter_group(
                     name, lambda _: replaced(texts), validate_only=validate_only
                 )
             case _:
@@ -94,6 +106,27 @@ class BrokerConfigAdmin:
             return after
 
         await self._tree.alter(entity, decide, validate_only=validate_only)
+
+    async def _alter_group(
+        self, name: str, change: Callable[[Config], Config], *, validate_only: bool
+    ) -> None:
+        """There need be no such group yet."""
+        if not name:
+            raise InvalidRequest("Groups have no configuration in common: name one.")
+
+        def decide(config: Config) -> Config:
+            after = change(config)
+            unknown = unknown_names(after, [OneGroupSettings])
+            if unknown:
+                raise InvalidConfig(f"Groups have no such setting: {', '.join(unknown)}.")
+            current = self._settings.current
+            try:
+                current.group(after).check_within(current.consumer_groups)
+            except SettingError as broken:
+                raise InvalidConfig(str(broken)) from broken
+            return after
+
+        await self._tree.alter(paths.group_config(name), decide, validate_only=validate_only)
 
 
 def _check_without_passwords(before: Config, after: Config) -> None:

@@ -1,8 +1,8 @@
-"""What is set, of a topic, a broker, all brokers or a logger, as DescribeConfigs shows it.
+"""What is set, of a topic, a group, a broker, all brokers or a logger, as DescribeConfigs shows it.
 
-A topic's configuration is read from the store, so that whoever has just changed it sees the change;
-a broker's is the one in force.  A setting that no table declares is shown without its value, which
-might be a secret.
+A topic's or a group's configuration is read from the store, so that whoever has just changed it
+sees the change; a broker's is the one in force.  A setting that no table declares is shown without
+its value, which might be a secret.
 
 Owner: the event loop.
 """
@@ -52,6 +52,8 @@ class ConfigDescriptions:
         match kind:
             case ResourceType.TOPIC:
                 return await self._topic(name)
+            case ResourceType.GROUP:
+                return await self._group(name)
             case ResourceType.BROKER if not name:
                 return [*self._all_brokers()]
             case ResourceType.BROKER:
@@ -69,6 +71,14 @@ class ConfigDescriptions:
             raise UnknownTopicOrPartition
         config = await stored_config(self._store, paths.topic_config(name))
         settings = self._settings.usable_topic(name, config)
+        return [_shown(settings.describe(each)) for each in settings.by_name]
+
+    async def _group(self, name: str) -> list[Config]:
+        """Whether there is such a group or not."""
+        if not name:
+            raise InvalidRequest("Groups have no configuration in common: name one.")
+        config = await stored_config(self._store, paths.group_config(name))
+        settings = self._settings.usable_group(name, config)
         return [_shown(settings.describe(each)) for each in settings.by_name]
 
     def _broker(self) -> Iterator[Config]:

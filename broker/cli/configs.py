@@ -1,4 +1,4 @@
-"""``odradek configs``: describe and alter the settings of topics and brokers."""
+"""``odradek configs``: describe and alter the settings of topics, brokers and groups."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 Commands = argparse._SubParsersAction  # the only name that argparse has for it
 
-TOPIC, BROKER = "topic", "broker"
+TOPIC, BROKER, GROUP = "topic", "broker", "group"
 #: How one may try to name what all brokers share, which the protocol does by an empty name.
 ALL_BROKERS = frozenset({"", "default", "<default>"})
 COLUMNS = ("name", "value", "source", "read_only", "sensitive")
@@ -25,8 +25,8 @@ COLUMNS = ("name", "value", "source", "read_only", "sensitive")
 def add_to(commands: Commands[argparse.ArgumentParser]) -> None:
     parser = commands.add_parser(
         "configs",
-        help="describe and alter the settings of topics and brokers",
-        description="Describe and alter the settings of topics and brokers.",
+        help="describe and alter the settings of topics, brokers and groups",
+        description="Describe and alter the settings of topics, brokers and groups.",
         **examples(
             "odradek configs describe topic orders",
             "odradek configs alter topic orders --set retention.ms=60000",
@@ -41,8 +41,8 @@ def _add_describe(verbs: Commands[argparse.ArgumentParser]) -> None:
     parser = verbs.add_parser(
         "describe",
         help="show settings, and where they come from",
-        description="Show the settings of a topic or broker that were set, and where: for it "
-        "alone, for all brokers, or in the broker's file.",
+        description="Show the settings of a topic, broker or group that were set, and where: for "
+        "it alone, for all brokers, or in the broker's file.",
     )
     _add_resource(parser)
     parser.add_argument("--all", action="store_true", help="also those that have their default")
@@ -55,7 +55,8 @@ def _add_alter(verbs: Commands[argparse.ArgumentParser]) -> None:
     parser = verbs.add_parser(
         "alter",
         help="change settings while the broker runs",
-        description="Change settings of a topic or broker; those not named stay as they are.",
+        description="Change settings of a topic, broker or group; those not named stay as they "
+        "are.",
     )
     _add_resource(parser)
     written = {
@@ -84,12 +85,12 @@ def _add_alter(verbs: Commands[argparse.ArgumentParser]) -> None:
 
 
 def _add_resource(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("kind", choices=(TOPIC, BROKER))
+    parser.add_argument("kind", choices=(TOPIC, BROKER, GROUP))
     parser.add_argument(
         "name",
         metavar="NAME",
-        help="the topic's name, or the broker's id (what is set for all brokers shows there too, "
-        "but is set by Kafka's kafka-configs --entity-default only)",
+        help="the topic's name, the group's, or the broker's id (what is set for all brokers shows "
+        "there too, but is set by Kafka's kafka-configs --entity-default only)",
     )
 
 
@@ -157,7 +158,8 @@ def _resource(kind: str, name: str) -> ConfigResource:
             "use Kafka's kafka-configs --entity-type brokers --entity-default"
         )
     if not name or (kind == BROKER and not name.isdecimal()):
-        raise CommandFailed(f"{name!r} is not the name of a topic, nor the id of a broker")
+        text = f"{name!r} is not the name of a topic, nor the id of a broker or group"
+        raise CommandFailed(text)
     return ConfigResource(ResourceType[kind.upper()], name)
 
 

@@ -4,10 +4,13 @@
     meanwhile             COORDINATOR_LOAD_IN_PROGRESS
     it is there           the shard answers
     leadership leaves     the shard ends, and is dropped; NOT_COORDINATOR
-    loading fails         COORDINATOR_NOT_AVAILABLE, until leadership has gone and come again
+    loading fails         NOT_COORDINATOR as well, until leadership has gone and come again
 
 A shard is what its coordinator makes of one partition.  It stays when only the leader's epoch
 changes, as long as this broker led all the time: nobody else can have written.
+
+A record that nobody can read, or that leads nowhere, fails its whole partition, as in Kafka: who
+passed over it would coordinate groups that are not what their log says.
 
 Owner: the event loop.
 """
@@ -24,7 +27,6 @@ from odradek.broker.replicas.partition import Partition
 from odradek.broker.turns import Turn
 from odradek.protocol.errors import (
     CoordinatorLoadInProgress,
-    CoordinatorNotAvailable,
     DecodeError,
     KafkaError,
     NotCoordinator,
@@ -61,6 +63,10 @@ class Loading(Generic[AnyShard]):
         #: What happened too late to be read: see Shards.when_loaded.
         self.afterwards: list[Callable[[AnyShard], None]] = []
 
+    @property
+    def is_under_way(self) -> bool:
+        return isinstance(self.failure, CoordinatorLoadInProgress)
+
 
 class Shards(Generic[AnyShard]):
     """The partitions of one internal topic that this broker leads."""
@@ -79,7 +85,7 @@ class Shards(Generic[AnyShard]):
 
     @property
     def is_loading(self) -> bool:
-        return bool(self._loading)
+        return any(each.is_under_way for each in self._loading.values())
 
     def shard(self, index: int) -> AnyShard:
         """Raises what a client is told if there is none."""
@@ -94,7 +100,7 @@ class Shards(Generic[AnyShard]):
         found, loading = self._loaded.get(index), self._loading.get(index)
         if found is not None:
             act(found[1])
-        elif loading is not None and isinstance(loading.failure, CoordinatorLoadInProgress):
+        elif loading is not None and loading.is_under_way:
             loading.afterwards.append(act)
 
     # What the controller says
@@ -142,22 +148,26 @@ class Shards(Generic[AnyShard]):
     async def _read_and_apply(
         self, index: int, loading: Loading[AnyShard], own_log: PartitionLog
     ) -> None:
-        shard = self._new_shard(own_log)
+        shard, is_loaded = self._new_shard(own_log), False
         try:
-            replay = await own_log.replayed()
-            count = await _apply(replay, shard)
+            count = await _apply(await own_log.replayed(), shard)
+            if self._loading.get(index) is not loading:
+                return  # leadership has gone meanwhile
+            shard.begin()
+            for act in loading.afterwards:
+                act(shard)
+            is_loaded = True
         except (KafkaError, DecodeError) as failure:
             log.error("%s-%d cannot be loaded: %s", self.topic, index, failure)
-            loading.failure = CoordinatorNotAvailable(f"{self.topic}-{index} cannot be loaded")
-            return
-        if self._loading.get(index) is not loading:
-            return  # leadership has gone meanwhile
-        del self._loading[index]
-        self._loaded[index] = loading.partition, shard
-        shard.begin()
-        for act in loading.afterwards:
-            act(shard)
-        log.info("Coordinating %s-%d: %d records", self.topic, index, count)
+        finally:
+            # Whatever it was: what nobody has foreseen is logged by whoever watches this task.
+            if not is_loaded:
+                loading.failure = NotCoordinator(f"{self.topic}-{index} cannot be loaded")
+                shard.end()
+        if is_loaded:
+            del self._loading[index]
+            self._loaded[index] = loading.partition, shard
+            log.info("Coordinating %s-%d: %d records", self.topic, index, count)
 
 
 async def _apply(replay: Replay, shard: Shard) -> int:

@@ -9,12 +9,12 @@ Owner: the event loop.
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from odradek.broker.coordinator.batches import KeyValue
 from odradek.broker.groups.group import Committer, Group
-from odradek.broker.groups.log_failures import OF_A_COMMIT, told
+from odradek.broker.groups.log_failures import OF_A_CHANGE, OF_A_COMMIT, told
 from odradek.broker.groups.offsets import NEVER, Commit, Place
 from odradek.broker.groups.records import offset_key, offset_value
 from odradek.broker.groups.shard import GroupShard
@@ -29,8 +29,8 @@ from odradek.storage.log import Written
 
 log = logging.getLogger(__name__)
 
-#: So many tombstones are written at once: far from the size that a batch may have.
-_AT_ONCE = 1000
+#: So many offsets are deleted at once: far from the size that a batch may have, and in a turn.
+AT_ONCE = 500
 
 
 class NewCommit(NamedTuple):
@@ -152,23 +152,33 @@ def delete_offsets(
     return outcomes
 
 
-def forget(shard: GroupShard, group_id: str, places: Iterable[Place]) -> int:
-    """Delete what there is at these places; how many were there.  Raises what the log does."""
+def forgetting(shard: GroupShard, group_id: str, places: Sequence[Place]) -> Iterator[int]:
+    """Delete what there is at these places, some at a time; how many of those were there.
+
+    In between, others may have their turns.  Raises what the log does.
+    """
+    for begin in range(0, len(places), AT_ONCE):
+        yield _forget(shard, group_id, places[begin : begin + AT_ONCE])
+
+
+def _forget(shard: GroupShard, group_id: str, places: Iterable[Place]) -> int:
     offsets = shard.offsets.get(group_id)
-    if offsets is None:
+    gone = [] if offsets is None else [place for place in places if offsets.has(place)]
+    if offsets is None or not gone:
         return 0
-    there = set(offsets.places())
-    gone = [place for place in places if place in there]
-    for begin in range(0, len(gone), _AT_ONCE):
-        some = gone[begin : begin + _AT_ONCE]
-        try:
-            shard.log.append([(offset_key(group_id, *place), None) for place in some])
-        except KafkaError as failure:
-            raise told(failure, OF_A_COMMIT) from failure
-        for place in some:
-            offsets.forget(place)
+    try:
+        shard.log.append([(offset_key(group_id, *place), None) for place in gone])
+    except KafkaError as failure:
+        raise told(failure, OF_A_CHANGE) from failure
+    for place in gone:
+        offsets.forget(place)
     shard.forget_offsets_if_none(group_id)
     return len(gone)
+
+
+def forget(shard: GroupShard, group_id: str, places: Sequence[Place]) -> int:
+    """All of them in one go."""
+    return sum(forgetting(shard, group_id, places))
 
 
 def forget_group_if_unused(shard: GroupShard, group_id: str) -> None:
@@ -185,15 +195,20 @@ def forget_group(shard: GroupShard, group: Group) -> None:
         try:
             shard.log.append([(key, None) for key in tombstones])
         except KafkaError as failure:
-            raise told(failure, OF_A_COMMIT) from failure
+            raise told(failure, OF_A_CHANGE) from failure
     group.end()
     del shard.groups[group.id]
 
 
-def forget_partitions(shard: GroupShard, group_id: str, partitions: Iterable[Place]) -> None:
+def forgetting_partitions(
+    shard: GroupShard, group_id: str, partitions: Sequence[Place]
+) -> Iterator[None]:
     """They are gone, and so are their offsets; where that cannot be written, until it expires."""
+    count = 0
     try:
-        count = forget(shard, group_id, partitions)
+        for some in forgetting(shard, group_id, partitions):
+            count += some
+            yield
         if count:
             forget_group_if_unused(shard, group_id)
     except KafkaError as failure:

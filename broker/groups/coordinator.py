@@ -11,13 +11,13 @@ Owner: the event loop.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from odradek.broker.coordinator.loading import Shards
 from odradek.broker.coordinator.lookup import CoordinatorLookup
 from odradek.broker.coordinator.partition_log import Means, PartitionLog
-from odradek.broker.groups.committing import forget_partitions
-from odradek.broker.groups.offset_expiry import forget_unused
+from odradek.broker.groups.committing import forgetting_partitions
+from odradek.broker.groups.offset_expiry import forgetting_unused
 from odradek.broker.groups.shard import GroupShard
 from odradek.broker.groups.world import World
 from odradek.broker.metadata.internal_topics import CONSUMER_OFFSETS
@@ -69,22 +69,29 @@ class GroupCoordinator:
         self._means.start(self._forget_partitions(partitions), "offsets of deleted partitions")
 
     async def _forget_partitions(self, partitions: Sequence[TopicPartition]) -> None:
-        turn = Turn()
-        for shard in self.shards:
-            for group_id in [*shard.offsets]:
-                forget_partitions(shard, group_id, partitions)
-                if turn.is_over:
-                    await turn.next()
+        await _in_turns(
+            step
+            for shard in self.shards
+            for group_id in [*shard.offsets]
+            for step in forgetting_partitions(shard, group_id, partitions)
+        )
 
     async def forget_unused(self) -> None:
         """Offsets that nobody uses any more, and groups that are left without."""
-        turn = Turn()
-        for shard in self.shards:
-            for group_id in {**shard.offsets, **shard.groups}:
-                forget_unused(shard, group_id)
-                if turn.is_over:
-                    await turn.next()
+        await _in_turns(
+            step
+            for shard in self.shards
+            for group_id in {**shard.offsets, **shard.groups}
+            for step in forgetting_unused(shard, group_id)
+        )
 
     async def close(self) -> None:
         """No timer is left, and nobody who waits."""
         self.shards.close()
+
+
+async def _in_turns(steps: Iterable[None]) -> None:
+    turn = Turn()
+    for _ in steps:
+        if turn.is_over:
+            await turn.next()

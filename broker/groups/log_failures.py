@@ -31,8 +31,9 @@ OF_A_GROUP: Mapping[ErrorCode, ErrorCode] = _ALWAYS | {
     ErrorCode.MESSAGE_TOO_LARGE: ErrorCode.UNKNOWN_SERVER_ERROR,
     ErrorCode.RECORD_LIST_TOO_LARGE: ErrorCode.UNKNOWN_SERVER_ERROR,
 }
-#: To members of the consumer protocol: their clients stop for good at what they do not expect.
-OF_A_HEARTBEAT: Mapping[ErrorCode, ErrorCode] = {
+#: To all others who change a group: members of the consumer protocol, whose clients stop for good
+#: at what they do not expect, and those who leave or delete.
+OF_A_CHANGE: Mapping[ErrorCode, ErrorCode] = {
     **OF_A_GROUP,
     ErrorCode.REQUEST_TIMED_OUT: ErrorCode.COORDINATOR_NOT_AVAILABLE,
 }

@@ -13,45 +13,55 @@ Owner: the event loop.
 from __future__ import annotations
 
 import logging
+from collections.abc import Iterable, Iterator
 
 from odradek.broker.groups.committing import (
+    AT_ONCE,
     check_exists,
     forget,
     forget_group,
     forget_group_if_unused,
 )
 from odradek.broker.groups.group import Group
-from odradek.broker.groups.offsets import NEVER, Commit, GroupOffsets, Place
+from odradek.broker.groups.offsets import NEVER, Commit, Place
 from odradek.broker.groups.shard import GroupShard
 from odradek.protocol.errors import KafkaError, NonEmptyGroup
 
 log = logging.getLogger(__name__)
 
 
-def forget_unused(shard: GroupShard, group_id: str) -> None:
-    """What cannot be written now is tried again the next time."""
-    group, offsets = shard.groups.get(group_id), shard.offsets.get(group_id)
-    world = shard.world
+def forgetting_unused(shard: GroupShard, group_id: str) -> Iterator[None]:
+    """Some offsets at a time: in between, others may have their turns.
+
+    What cannot be written now is tried again the next time.
+    """
+    offsets, count = shard.offsets.get(group_id), 0
+    places = [] if offsets is None else [*offsets.committed]
     try:
-        if offsets is not None:
-            unused = unused_places(
-                group, offsets, now_ms=world.now_ms(), retention_ms=world.settings.retention_ms
+        for begin in range(0, len(places) or 1, AT_ONCE):
+            count += forget(
+                shard, group_id, _unused(shard, group_id, places[begin : begin + AT_ONCE])
             )
-            if unused:
-                forget(shard, group_id, unused)
-                log.info("%d offsets of %r have expired", len(unused), group_id)
+            yield
         forget_group_if_unused(shard, group_id)
     except KafkaError as failure:
         log.warning("Offsets of %r have expired, but stay: %s", group_id, failure)
+    if count:
+        log.info("%d offsets of %r have expired", count, group_id)
 
 
-def unused_places(
-    group: Group | None, offsets: GroupOffsets, *, now_ms: int, retention_ms: int
-) -> list[Place]:
+def _unused(shard: GroupShard, group_id: str, places: Iterable[Place]) -> list[Place]:
+    """Of these, now."""
+    group, offsets = shard.groups.get(group_id), shard.offsets.get(group_id)
+    if offsets is None:
+        return []
+    world, committed = shard.world, offsets.committed
+    now_ms, retention_ms = world.now_ms(), world.settings.retention_ms
     return [
         place
-        for place, commit in offsets.committed.items()
-        if _is_unused(group, place[0], commit, now_ms, retention_ms)
+        for place in places
+        if place in committed
+        and _is_unused(group, place[0], committed[place], now_ms, retention_ms)
         and not offsets.is_pending(place)
     ]
 

@@ -46,6 +46,13 @@ class GroupOffsets:
         #: By producer id.
         self.pending: dict[int, dict[Place, Commit]] = {}
 
+    def copy(self) -> GroupOffsets:
+        """Commits are shared: they never change."""
+        twin = GroupOffsets()
+        twin.committed = self.committed.copy()
+        twin.pending = {each: commits.copy() for each, commits in self.pending.items()}
+        return twin
+
     @property
     def is_empty(self) -> bool:
         return not self.committed and not self.pending
@@ -73,6 +80,10 @@ class GroupOffsets:
     def is_pending(self, place: Place) -> bool:
         """Whether a transaction may still change what is committed."""
         return any(place in commits for commits in self.pending.values())
+
+    def has(self, place: Place) -> bool:
+        """Whether there is anything of it."""
+        return place in self.committed or self.is_pending(place)
 
     def places(self) -> Iterator[Place]:
         """All that there is anything of."""

@@ -6,14 +6,14 @@ Owner: the event loop.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from odradek.broker.groups.consumer.topics import TopicsLens
 from odradek.broker.groups.deadline import Timers
 from odradek.broker.metadata.picture import Picture
-from odradek.broker.settings.consumer_groups import ConsumerGroupSettings
+from odradek.broker.settings.consumer_groups import ConsumerGroupSettings, OneGroupSettings
 from odradek.broker.settings.groups import GroupSettings
 
 
@@ -36,3 +36,9 @@ class World:
     consumer_settings: ConsumerGroupSettings = field(default_factory=ConsumerGroupSettings)
     #: The cluster's topics, to be assigned.
     topics: TopicsLens = field(default_factory=lambda: TopicsLens(Picture))
+    #: Groups of the consumer protocol that have settings of their own.
+    configured: Mapping[str, OneGroupSettings] = field(default_factory=dict)
+
+    def timings_of(self, group_id: str) -> OneGroupSettings | ConsumerGroupSettings:
+        """How long members may be silent, and how often they are to be heard."""
+        return self.configured.get(group_id, self.consumer_settings)

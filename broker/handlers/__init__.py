@@ -75,4 +75,5 @@ What several need:
     each_resource.py          changes of which each resource succeeds or fails alone
     leader_hints.py           who should have been asked, and where that is
     refusals.py               a failure in words
+    replicated.py             answers that wait until a group's log is replicated
 """

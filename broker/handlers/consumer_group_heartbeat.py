@@ -1,15 +1,20 @@
-"""ConsumerGroupHeartbeat: a member of the consumer protocol joins, is assigned, stays, leaves."""
+"""ConsumerGroupHeartbeat: a member of the consumer protocol joins, is assigned, stays, leaves.
+
+Where many names have to be matched with an expression, that is done in turns before.
+"""
 
 from __future__ import annotations
+
+from collections.abc import Awaitable
 
 from odradek.broker.call import Call, Parked
 from odradek.broker.groups.classic.outcomes import Client
 from odradek.broker.groups.consumer.heartbeat import Told
 from odradek.broker.groups.consumer.partitions import to_topics
-from odradek.broker.groups.consumer.requests import check, heartbeat
+from odradek.broker.groups.consumer.requests import check, heartbeat, unmatched
 from odradek.broker.groups.coordinator import GroupCoordinator
-from odradek.broker.groups.log_failures import OF_A_HEARTBEAT, told
 from odradek.broker.handlers.refusals import words
+from odradek.broker.handlers.replicated import when_replicated
 from odradek.protocol.api.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatRequest,
     ConsumerGroupHeartbeatResponse,
@@ -22,26 +27,28 @@ Response = ConsumerGroupHeartbeatResponse
 
 def handle(
     groups: GroupCoordinator, call: Call[ConsumerGroupHeartbeatRequest]
-) -> Response | Parked[Response]:
+) -> Response | Awaitable[Response | Parked[Response]]:
     request, settings = call.request, groups.world.consumer_settings
     check(settings, request, version=call.version)
     shard = groups.shard_of_members(request.group_id)
+    expressions = unmatched(shard, request)
+    if expressions:
+        return _handle_in_turns(groups, call, expressions)
     # As Java shows an address.
     client = Client(call.client_id or "", f"/{call.peer.client_host}")
-    response = _response(
-        heartbeat(shard, request, client), interval_ms=settings.heartbeat_interval_ms
-    )
-    if shard.log.is_settled:
-        return response
+    told = heartbeat(shard, request, client)
+    timings = groups.world.timings_of(request.group_id)
+    response = _response(told, interval_ms=timings.heartbeat_interval_ms)
+    return when_replicated(shard.log, response)
 
-    async def answer_when_replicated() -> Response:
-        try:
-            await shard.log.wait_until_settled()
-        except KafkaError as failure:
-            return refused(call, told(failure, OF_A_HEARTBEAT))
-        return response
 
-    return Parked(answer_when_replicated, ends_alone=True)
+async def _handle_in_turns(
+    groups: GroupCoordinator, call: Call[ConsumerGroupHeartbeatRequest], expressions: list[str]
+) -> Response | Parked[Response]:
+    """From the beginning: the group may have moved meanwhile."""
+    await groups.world.topics.match_in_turns(expressions)
+    answer = handle(groups, call)
+    return answer if isinstance(answer, Response | Parked) else await answer
 
 
 def _response(told: Told, *, interval_ms: int) -> Response:

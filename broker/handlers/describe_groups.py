@@ -1,9 +1,12 @@
 """DescribeGroups: the state and the members of classic groups.
 
-A group that is not there is shown as dead, and from version 6 on as not found.
+A group that is not there is shown as dead, and from version 6 on as not found.  Where there are
+many members, others have their turns between two groups: each is shown as it is at one moment.
 """
 
 from __future__ import annotations
+
+from collections.abc import Awaitable, Iterable
 
 from odradek.broker.call import Call
 from odradek.broker.groups.classic.group import ClassicGroup
@@ -12,6 +15,7 @@ from odradek.broker.groups.committing import check_exists
 from odradek.broker.groups.coordinator import GroupCoordinator
 from odradek.broker.handlers.refusals import words
 from odradek.broker.metadata import authorized_operations
+from odradek.broker.turns import FEW, Turn
 from odradek.protocol.api.describe_groups import DescribeGroupsRequest, DescribeGroupsResponse
 from odradek.protocol.errors import GroupIdNotFound, KafkaError, code_of
 
@@ -20,10 +24,25 @@ _FIRST_VERSION_OF_NOT_FOUND = 6
 Shown = DescribeGroupsResponse.Group
 
 
-def handle(groups: GroupCoordinator, call: Call[DescribeGroupsRequest]) -> DescribeGroupsResponse:
-    return DescribeGroupsResponse(
-        groups=[_described(groups, group_id, call) for group_id in call.request.groups]
-    )
+def handle(
+    groups: GroupCoordinator, call: Call[DescribeGroupsRequest]
+) -> DescribeGroupsResponse | Awaitable[DescribeGroupsResponse]:
+    asked = call.request.groups
+    described = (_described(groups, group_id, call) for group_id in asked)
+    if sum(_size(groups, group_id) for group_id in asked) > FEW:
+        return _answer_in_turns(described)
+    return DescribeGroupsResponse(groups=[*described])
+
+
+async def _answer_in_turns(described: Iterable[Shown]) -> DescribeGroupsResponse:
+    return DescribeGroupsResponse(groups=await Turn().listed(described))
+
+
+def _size(groups: GroupCoordinator, group_id: str) -> int:
+    """How much there is to show."""
+    shard = groups.find_shard(group_id)
+    group = None if shard is None else shard.groups.get(group_id)
+    return 1 + len(group.roster.members) if isinstance(group, ClassicGroup) else 1
 
 
 def _described(groups: GroupCoordinator, group_id: str, call: Call[DescribeGroupsRequest]) -> Shown:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from odradek.broker.call import Call, Parked
+from functools import partial
+
+from odradek.broker.call import Call, Parked, Promised
 from odradek.broker.groups.classic.outcomes import Client, Joined, JoinRequest, Offer, Timeouts
 from odradek.broker.groups.classic.requests import join_group
 from odradek.broker.groups.coordinator import GroupCoordinator
+from odradek.broker.handlers.replicated import when_replicated
 from odradek.protocol.api.join_group import JoinGroupRequest, JoinGroupResponse
 from odradek.protocol.errors import KafkaError, code_of
 
@@ -19,17 +22,14 @@ def handle(
     groups: GroupCoordinator, call: Call[JoinGroupRequest]
 ) -> JoinGroupResponse | Parked[JoinGroupResponse]:
     group_id = call.request.group_id
-    joining = join_group(groups.shard_of_members(group_id), group_id, _wanted(call))
+    shard = groups.shard_of_members(group_id)
+    joining = join_group(shard, group_id, _wanted(call))
     if isinstance(joining, Joined):
-        return _response(call, joining)
+        response = _response(call, joining)
+        return when_replicated(shard.log, response) if joining.is_of_the_log else response
     if joining.done():
         return _response(call, joining.result())
-    waiting = joining
-
-    async def answer_when_joined() -> JoinGroupResponse:
-        return _response(call, await waiting)
-
-    return Parked(answer_when_joined)
+    return Promised(joining, partial(_response, call))
 
 
 def _wanted(call: Call[JoinGroupRequest]) -> JoinRequest:

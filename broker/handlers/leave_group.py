@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from odradek.broker.call import Call
+from odradek.broker.call import Call, Parked
 from odradek.broker.groups.classic.requests import leave_group
 from odradek.broker.groups.coordinator import GroupCoordinator
+from odradek.broker.handlers.replicated import when_replicated
 from odradek.protocol.api.leave_group import LeaveGroupRequest, LeaveGroupResponse
 from odradek.protocol.errors import code_of
 
@@ -15,7 +16,9 @@ _FIRST_VERSION_WITH_MANY = 3
 Leaving = LeaveGroupRequest.Member
 
 
-def handle(groups: GroupCoordinator, call: Call[LeaveGroupRequest]) -> LeaveGroupResponse:
+def handle(
+    groups: GroupCoordinator, call: Call[LeaveGroupRequest]
+) -> LeaveGroupResponse | Parked[LeaveGroupResponse]:
     group_id = call.request.group_id
     shard = groups.shard_of_members(group_id)
     lines = [
@@ -29,8 +32,10 @@ def handle(groups: GroupCoordinator, call: Call[LeaveGroupRequest]) -> LeaveGrou
         for each in _leaving(call)
     ]
     if call.version >= _FIRST_VERSION_WITH_MANY:
-        return LeaveGroupResponse(error_code=0, members=lines)
-    return LeaveGroupResponse(error_code=lines[0].error_code)
+        response = LeaveGroupResponse(error_code=0, members=lines)
+    else:
+        response = LeaveGroupResponse(error_code=lines[0].error_code)
+    return when_replicated(shard.log, response)
 
 
 def _leaving(call: Call[LeaveGroupRequest]) -> Sequence[Leaving]:

@@ -7,9 +7,10 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from odradek.broker.call import Call
+from odradek.broker.call import Call, Parked
 from odradek.broker.groups.committing import delete_offsets
 from odradek.broker.groups.coordinator import GroupCoordinator
+from odradek.broker.handlers.replicated import when_replicated
 from odradek.protocol.api.offset_delete import OffsetDeleteRequest, OffsetDeleteResponse
 from odradek.protocol.errors import UnknownTopicOrPartition, code_of
 
@@ -24,7 +25,7 @@ class Cluster(Protocol):
 
 def handle(
     groups: GroupCoordinator, cluster: Cluster, call: Call[OffsetDeleteRequest]
-) -> OffsetDeleteResponse:
+) -> OffsetDeleteResponse | Parked[OffsetDeleteResponse]:
     request = call.request
     places = [
         (topic.name, asked.partition_index)
@@ -36,7 +37,7 @@ def handle(
     outcomes = delete_offsets(shard, request.group_id, known)
     for place in places:
         outcomes.setdefault(place, UnknownTopicOrPartition())
-    return OffsetDeleteResponse(
+    response = OffsetDeleteResponse(
         error_code=0,
         throttle_time_ms=0,
         topics=[
@@ -53,3 +54,4 @@ def handle(
             for topic in request.topics
         ],
     )
+    return when_replicated(shard.log, response)

@@ -2,28 +2,31 @@
 
 Version 0 looks into the metadata store, all others into the groups' log.  Before version 8 a
 request is about one group, and its answer has another form.  What is told is replicated: until then
-the answer waits.
+the answer waits.  One about many partitions is made in turns, of what there is at one moment.
 """
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Iterable, Sequence
-from typing import Protocol
+from collections.abc import Awaitable, Iterable, Iterator, Sequence
+from typing import Any, NamedTuple, Protocol
 
 from odradek.broker.call import Call, Parked
 from odradek.broker.groups.coordinator import GroupCoordinator
 from odradek.broker.groups.log_failures import OF_A_FETCH, told
 from odradek.broker.groups.offsets import Commit, GroupOffsets, Place
 from odradek.broker.groups.shard import GroupShard
+from odradek.broker.turns import FEW, Turn
 from odradek.protocol.api.offset_fetch import OffsetFetchRequest, OffsetFetchResponse
 from odradek.protocol.error_codes import ErrorCode
 from odradek.protocol.errors import KafkaError, code_of
 
 Response = OffsetFetchResponse
 Group = OffsetFetchResponse.Group
-Line = Group.Topic.Partition
+#: As later versions tell it, and as earlier ones do.
+Topic = Group.Topic | Response.Topic
+Line = Response.Topic.Partition
 AskedGroup = OffsetFetchRequest.Group
-AskedTopics = Sequence[OffsetFetchRequest.Topic] | Sequence[AskedGroup.Topic]
+AskedTopic = AskedGroup.Topic
 
 _FIRST_VERSION_OF_MANY_GROUPS = 8
 _FIRST_VERSION_WITH_A_GROUPS_ERROR = 2
@@ -64,7 +67,8 @@ def handle(
                 await shard.log.wait_until_settled()
             except KafkaError as failure:
                 return refused(call, told(failure, OF_A_FETCH))
-        return _response(groups, call, asked)
+        answer = _response(groups, call, asked)
+        return answer if isinstance(answer, Response) else await answer
 
     return Parked(answer_when_replicated, ends_alone=True)
 
@@ -81,40 +85,70 @@ def _groups(call: Call[OffsetFetchRequest]) -> Sequence[AskedGroup]:
     topics = None
     if request.topics is not None:
         topics = [
-            AskedGroup.Topic(name=topic.name, partition_indexes=topic.partition_indexes)
+            AskedTopic(name=topic.name, partition_indexes=topic.partition_indexes)
             for topic in request.topics
         ]
     return [AskedGroup(group_id=request.group_id, topics=topics)]
 
 
+# What is told
+
+
+class _Found(NamedTuple):
+    """What is known of a group, and is to be told of it."""
+
+    group_id: str
+    topics: Iterable[AskedTopic]
+    offsets: GroupOffsets
+    failure: KafkaError | None = None
+
+    @property
+    def size(self) -> int:
+        return sum(len(topic.partition_indexes) for topic in self.topics)
+
+    def at_this_moment(self) -> _Found:
+        """What is committed meanwhile is not replicated yet."""
+        return self._replace(offsets=self.offsets.copy())
+
+
 def _response(
     groups: GroupCoordinator, call: Call[OffsetFetchRequest], asked: Iterable[AskedGroup]
-) -> Response:
-    is_stable_only = call.request.require_stable
-    return _formed(call, [_answered(groups, each, is_stable_only) for each in asked], asked)
+) -> Response | Awaitable[Response]:
+    found = [_found(groups, each) for each in asked]
+    if sum(each.size for each in found) > FEW:
+        return _answer_in_turns(call, [each.at_this_moment() for each in found])
+    is_stable_only, kind = call.request.require_stable, _kind(call)
+    topics = [
+        [
+            kind(name=topic.name, partitions=[*_lines(each, topic, kind, is_stable_only)])
+            for topic in each.topics
+        ]
+        for each in found
+    ]
+    return _formed(call, found, topics)
 
 
-def _answered(groups: GroupCoordinator, asked: AskedGroup, is_stable_only: bool) -> Group:
+async def _answer_in_turns(call: Call[OffsetFetchRequest], found: Sequence[_Found]) -> Response:
+    is_stable_only, kind = call.request.require_stable, _kind(call)
+    turn, topics = Turn(), []
+    for each in found:
+        theirs = []
+        for topic in each.topics:
+            lines = await turn.listed(_lines(each, topic, kind, is_stable_only))
+            theirs.append(kind(name=topic.name, partitions=lines))
+        topics.append(theirs)
+    return _formed(call, found, topics)
+
+
+def _found(groups: GroupCoordinator, asked: AskedGroup) -> _Found:
+    group_id = asked.group_id
     try:
-        shard = groups.shard(asked.group_id)
+        shard = groups.shard(group_id)
         _check(shard, asked)
     except KafkaError as failure:
-        return Group(group_id=asked.group_id, topics=[], error_code=code_of(failure))
-    offsets = shard.offsets.get(asked.group_id, _NOTHING)
-    topics = _all_topics(offsets) if asked.topics is None else asked.topics
-    return Group(
-        group_id=asked.group_id,
-        topics=[
-            Group.Topic(
-                name=topic.name,
-                partitions=[
-                    _line(offsets, (topic.name, index), is_stable_only)
-                    for index in topic.partition_indexes
-                ],
-            )
-            for topic in topics
-        ],
-    )
+        return _Found(group_id, (), _NOTHING, failure)
+    offsets = shard.offsets.get(group_id, _NOTHING)
+    return _Found(group_id, _all_topics(offsets) if asked.topics is None else asked.topics, offsets)
 
 
 def _check(shard: GroupShard, asked: AskedGroup) -> None:
@@ -123,63 +157,63 @@ def _check(shard: GroupShard, asked: AskedGroup) -> None:
         group.check_fetch(asked.member_id, asked.member_epoch)
 
 
-def _all_topics(offsets: GroupOffsets) -> Iterable[AskedGroup.Topic]:
-    by_name: dict[str, AskedGroup.Topic] = {}
+def _all_topics(offsets: GroupOffsets) -> Iterable[AskedTopic]:
+    by_name: dict[str, AskedTopic] = {}
     for topic, partition in offsets.committed:
         found = by_name.get(topic)
         if found is None:
-            found = by_name[topic] = AskedGroup.Topic(name=topic, partition_indexes=[])
+            found = by_name[topic] = AskedTopic(name=topic, partition_indexes=[])
         found.partition_indexes.append(partition)
     return by_name.values()
 
 
-def _line(offsets: GroupOffsets, place: Place, is_stable_only: bool) -> Line:
-    is_unstable = is_stable_only and offsets.pending and offsets.is_pending(place)
-    commit = _NO_COMMIT if is_unstable else offsets.committed.get(place, _NO_COMMIT)
-    return Line(
-        partition_index=place[1],
-        committed_offset=commit.offset,
-        committed_leader_epoch=commit.leader_epoch,
-        metadata=commit.metadata,
-        error_code=_UNSTABLE if is_unstable else _NONE,
-    )
+def _lines(
+    found: _Found, topic: AskedTopic, kind: type[Topic], is_stable_only: bool
+) -> Iterator[Any]:
+    """Of the class that is in a topic of this kind."""
+    name, offsets, make = topic.name, found.offsets, kind.Partition
+    for index in topic.partition_indexes:
+        place = (name, index)
+        is_unstable = is_stable_only and offsets.pending and offsets.is_pending(place)
+        commit = _NO_COMMIT if is_unstable else offsets.committed.get(place, _NO_COMMIT)
+        yield make(
+            partition_index=index,
+            committed_offset=commit.offset,
+            committed_leader_epoch=commit.leader_epoch,
+            metadata=commit.metadata,
+            error_code=_UNSTABLE if is_unstable else _NONE,
+        )
 
 
-# The form of the earlier versions
+# The form of each version
+
+
+def _kind(call: Call[OffsetFetchRequest]) -> type[Topic]:
+    return Group.Topic if call.version >= _FIRST_VERSION_OF_MANY_GROUPS else Response.Topic
 
 
 def _formed(
-    call: Call[OffsetFetchRequest], answered: list[Group], asked: Iterable[AskedGroup]
+    call: Call[OffsetFetchRequest], found: Sequence[_Found], topics: Sequence[list[Any]]
 ) -> Response:
+    """``topics`` are those of each group, of the kind that the version has."""
     if call.version >= _FIRST_VERSION_OF_MANY_GROUPS:
-        return Response(groups=answered)
-    (only,) = answered
-    (about,) = asked
-    topics: Sequence[Group.Topic] = only.topics
-    if only.error_code and call.version < _FIRST_VERSION_WITH_A_GROUPS_ERROR:
-        topics = _failed(about.topics or (), only.error_code)
-    return Response(topics=[_old_topic(topic) for topic in topics], error_code=only.error_code)
+        return Response(
+            groups=[
+                Group(group_id=each.group_id, topics=theirs, error_code=code_of(each.failure))
+                for each, theirs in zip(found, topics, strict=True)
+            ]
+        )
+    (only,) = found
+    (lines,) = topics
+    code = code_of(only.failure)
+    if code and call.version < _FIRST_VERSION_WITH_A_GROUPS_ERROR:
+        lines = _failed(call.request.topics or (), code)
+    return Response(topics=lines, error_code=code)
 
 
-def _old_topic(topic: Group.Topic) -> Response.Topic:
-    return Response.Topic(
-        name=topic.name,
-        partitions=[
-            Response.Topic.Partition(
-                partition_index=line.partition_index,
-                committed_offset=line.committed_offset,
-                committed_leader_epoch=line.committed_leader_epoch,
-                metadata=line.metadata,
-                error_code=line.error_code,
-            )
-            for line in topic.partitions
-        ],
-    )
-
-
-def _failed(topics: AskedTopics, code: int) -> list[Group.Topic]:
+def _failed(topics: Iterable[OffsetFetchRequest.Topic], code: int) -> list[Response.Topic]:
     return [
-        Group.Topic(
+        Response.Topic(
             name=topic.name,
             partitions=[_told(index, _NO_OFFSET, code) for index in topic.partition_indexes],
         )
@@ -204,7 +238,7 @@ async def _fetch_from_the_store(
         found = await old.fetch(request.group_id, [(topic.name, index) for index in known])
         offsets = dict(zip(known, found, strict=True))
         lines = [_old_line(index, offsets.get(index)) for index in indexes]
-        response.topics.append(_old_topic(Group.Topic(name=topic.name, partitions=lines)))
+        response.topics.append(Response.Topic(name=topic.name, partitions=lines))
     return response
 
 
@@ -214,6 +248,5 @@ def _old_line(index: int, offset: int | None) -> Line:
 
 def refused(call: Call[OffsetFetchRequest], failure: KafkaError) -> Response:
     """All of it, for one reason."""
-    asked, code = _groups(call), code_of(failure)
-    lines = [Group(group_id=each.group_id, topics=[], error_code=code) for each in asked]
-    return _formed(call, lines, asked)
+    found = [_Found(each.group_id, (), _NOTHING, failure) for each in _groups(call)]
+    return _formed(call, found, [[] for _ in found])

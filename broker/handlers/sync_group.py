@@ -6,11 +6,12 @@ again, as clients that are older than the error for loading do not expect it her
 
 from __future__ import annotations
 
-from odradek.broker.call import Call, Parked
+from odradek.broker.call import Call, Parked, Promised
 from odradek.broker.groups.classic.outcomes import Synced
 from odradek.broker.groups.classic.requests import sync_group
 from odradek.broker.groups.classic.sync import SyncRequest
 from odradek.broker.groups.coordinator import GroupCoordinator
+from odradek.broker.handlers.replicated import when_replicated
 from odradek.protocol.api.sync_group import SyncGroupRequest, SyncGroupResponse
 from odradek.protocol.errors import (
     CoordinatorLoadInProgress,
@@ -30,17 +31,14 @@ def handle(
     names = (request.protocol_type, request.protocol_name)
     if call.version >= _FIRST_VERSION_WITH_PROTOCOLS and None in names:
         raise InconsistentGroupProtocol()
-    syncing = sync_group(groups.shard_of_members(request.group_id), request.group_id, _wanted(call))
+    shard = groups.shard_of_members(request.group_id)
+    syncing = sync_group(shard, request.group_id, _wanted(call))
     if isinstance(syncing, Synced):
-        return _response(syncing)
+        response = _response(syncing)
+        return when_replicated(shard.log, response) if syncing.is_of_the_log else response
     if syncing.done():
         return _response(syncing.result())
-    waiting = syncing
-
-    async def answer_when_assigned() -> SyncGroupResponse:
-        return _response(await waiting)
-
-    return Parked(answer_when_assigned)
+    return Promised(syncing, _response)
 
 
 def _wanted(call: Call[SyncGroupRequest]) -> SyncRequest:

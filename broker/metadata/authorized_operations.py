@@ -44,6 +44,8 @@ ON_A_TOPIC = bits(
     Operation.ALTER_CONFIGS,
 )
 ON_A_GROUP = bits(Operation.READ, Operation.DELETE, Operation.DESCRIBE)
+#: Which has settings of its own.
+ON_A_CONSUMER_GROUP = ON_A_GROUP | bits(Operation.DESCRIBE_CONFIGS, Operation.ALTER_CONFIGS)
 ON_THE_CLUSTER = bits(
     Operation.CREATE,
     Operation.ALTER,

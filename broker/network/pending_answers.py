@@ -1,6 +1,7 @@
 """What becomes of requests on the core loop, and the answers that must be waited for.
 
-Each of those has a task of its own.  Whatever fails ends here: it closes one connection.
+Each of those has a task of its own, unless it only waits for a future.  Whatever fails ends here:
+it closes one connection.
 
 A peer that goes away does not stop a handler at work: what the request began is done, as in Kafka,
 and only the answer is dropped.  What is parked has done all it was to do, and is cancelled: else
@@ -20,7 +21,7 @@ from collections.abc import Awaitable, Callable, Coroutine
 from functools import partial
 from typing import Any
 
-from odradek.broker.call import Answer, Answerer, Disconnect, Parked, Parts, Peer
+from odradek.broker.call import Answer, Answerer, Disconnect, Parked, Parts, Peer, Promised
 from odradek.protocol.errors import DecodeError
 
 log = logging.getLogger(__name__)
@@ -50,7 +51,7 @@ class _Waiting:
 
     __slots__ = ("deliver", "is_parked", "peer", "task")
 
-    task: asyncio.Task[None]
+    task: asyncio.Future[Any]
 
     def __init__(self, peer: Peer, deliver: Callable[[Outcome], None], *, is_parked: bool) -> None:
         self.peer = peer
@@ -79,6 +80,10 @@ class PendingAnswers:
             return
         name = peer.connection_id
         self._waiting[name] = waiting = _Waiting(peer, deliver, is_parked=is_parked)
+        if isinstance(answer, Promised):
+            waiting.task = answer.future
+            waiting.task.add_done_callback(partial(self._kept, waiting, answer.finish))
+            return
         waiting.task = self._start(self._outcome(answer, waiting), f"request from {name}")
         waiting.task.add_done_callback(partial(self._ended, waiting))
 
@@ -120,7 +125,24 @@ class PendingAnswers:
             later = await later
         return later
 
-    def _ended(self, waiting: _Waiting, task: asyncio.Task[None]) -> None:
+    def _kept(
+        self,
+        waiting: _Waiting,
+        finish: Callable[[Any], Parts | None],
+        future: asyncio.Future[Any],
+    ) -> None:
+        """What was promised is here, or is not to be."""
+        outcome: Outcome = FAILED
+        try:
+            if not future.cancelled():
+                outcome = finish(future.result())
+        except Exception:
+            log.exception(_FAILED, waiting.peer.connection_id)
+        # First: with its answer a connection may bring its next request.
+        del self._waiting[waiting.peer.connection_id]
+        waiting.deliver(outcome)
+
+    def _ended(self, waiting: _Waiting, task: asyncio.Future[None]) -> None:
         name = waiting.peer.connection_id
         # It may have come to its end although it was cancelled.
         if task.cancelled() and self._waiting.get(name) is waiting:

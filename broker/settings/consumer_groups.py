@@ -1,11 +1,11 @@
-"""The settings of groups of the consumer protocol (KIP-848).
+"""The settings of groups of the consumer protocol (KIP-848): of all, and of a single one.
 
 Names, ranges and defaults are Kafka's, those of 4.1 where 3.9 has the protocol switched off.
 """
 
 from __future__ import annotations
 
-from odradek.config.definition import SettingError, choice, integer, text_list
+from odradek.config.definition import SettingError, Update, choice, integer, text_list
 from odradek.config.settings import Settings
 
 #: Whether groups may pass from one protocol to the other while they have members.
@@ -97,17 +97,46 @@ class ConsumerGroupSettings(Settings):
         return self.migration_policy in ("bidirectional", "downgrade")
 
     def check(self) -> None:
-        for name in ("session.timeout.ms", "heartbeat.interval.ms"):
-            attribute = name.replace(".", "_")
-            value, least, most = (
-                getattr(self, prefix + attribute) for prefix in ("", "min_", "max_")
-            )
-            if not least <= value <= most:
-                rule = f"must be between group.consumer.min.{name} and group.consumer.max.{name}"
-                raise SettingError(f"group.consumer.{name}", str(value), rule)
-        if self.heartbeat_interval_ms >= self.session_timeout_ms:
-            raise SettingError(
-                "group.consumer.heartbeat.interval.ms",
-                str(self.heartbeat_interval_ms),
-                "must be less than group.consumer.session.timeout.ms",
-            )
+        check_bounds(self, self, prefix="group.consumer.")
+
+
+class OneGroupSettings(Settings, update=Update.GROUP):
+    """Of a single group of the consumer protocol, in place of what the broker has for all."""
+
+    session_timeout_ms: int = integer(
+        "consumer.session.timeout.ms",
+        default=45_000,
+        at_least=1,
+        synonym="group.consumer.session.timeout.ms",
+        doc="How long a member may be silent.",
+    )
+    heartbeat_interval_ms: int = integer(
+        "consumer.heartbeat.interval.ms",
+        default=5_000,
+        at_least=1,
+        synonym="group.consumer.heartbeat.interval.ms",
+        doc="How often members are told to send heartbeats.",
+    )
+
+    def check_within(self, server: ConsumerGroupSettings) -> None:
+        """Whether it may be set so: stored values count even if the server's bounds have moved."""
+        check_bounds(self, server, prefix="consumer.")
+
+
+def check_bounds(
+    given: ConsumerGroupSettings | OneGroupSettings, server: ConsumerGroupSettings, *, prefix: str
+) -> None:
+    """Raises SettingError; ``prefix`` is that of the names of what is given."""
+    for name in ("session.timeout.ms", "heartbeat.interval.ms"):
+        attribute = name.replace(".", "_")
+        value = getattr(given, attribute)
+        least, most = (getattr(server, bound + attribute) for bound in ("min_", "max_"))
+        if not least <= value <= most:
+            rule = f"must be between group.consumer.min.{name} and group.consumer.max.{name}"
+            raise SettingError(prefix + name, str(value), rule)
+    if given.heartbeat_interval_ms >= given.session_timeout_ms:
+        raise SettingError(
+            f"{prefix}heartbeat.interval.ms",
+            str(given.heartbeat_interval_ms),
+            f"must be less than {prefix}session.timeout.ms",
+        )

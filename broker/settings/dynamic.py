@@ -1,7 +1,8 @@
 """The settings in force, and those who have to know when they change.
 
     default < file < all brokers (/config/brokers/<default>) < this broker (/config/brokers/N)
-    and, of a topic's settings, the topic (/config/topics/T) before all of them
+    and, of a topic's settings, the topic (/config/topics/T) before all of them; of those of a group
+    of the consumer protocol, the group (/config/groups/G)
 
 Loaded from the store before the broker starts, and again whenever the store tells of a change:
 
@@ -30,10 +31,11 @@ from collections import defaultdict
 from collections.abc import Callable, Collection, Mapping
 from typing import Any, Protocol, TypeVar
 
+from odradek.broker.settings.consumer_groups import OneGroupSettings
 from odradek.broker.settings.server_settings import TABLES, ServerSettings, Texts
 from odradek.broker.settings.stored import configs_of, stored_configs
 from odradek.broker.settings.updates import check_thread_counts, check_update, usable
-from odradek.config.definition import Layer, SettingError
+from odradek.config.definition import Layer, Setting, SettingError
 from odradek.config.settings import Settings, unknown_names
 from odradek.controller.store import paths
 from odradek.controller.store.base import MetadataStore
@@ -69,6 +71,9 @@ class DynamicSettings:
         }
         self._topics: dict[str, TopicSettings] = {}
         self._topic_texts: dict[str, Texts] = {}
+        self._group_texts: dict[str, Texts] = {}
+        #: The groups that have settings of their own.
+        self.groups: dict[str, OneGroupSettings] = {}
         self._listeners: defaultdict[type[Settings], list[Callable[[Any], None]]]
         self._listeners = defaultdict(list)
         self._observers: list[TopicObserver] = []
@@ -113,6 +118,8 @@ class DynamicSettings:
             self._change_server(entity, config)
         elif entity.kind is EntityType.TOPIC:
             self._change_topic(entity.node, config)
+        elif entity.kind is EntityType.GROUP:
+            self._change_group(entity, config)
         else:
             self.kept.pop(entity, None)
             if config:
@@ -161,6 +168,8 @@ class DynamicSettings:
                 observer.configure_defaults(self.topic_defaults)
         for topic in list(self._topics):
             self._change_topic(topic, self._topic_texts[topic])
+        for group_id, config in self._group_texts.items():
+            self.groups[group_id] = self.usable_group(group_id, config)
 
     def _change_topic(self, topic: str, config: Texts) -> None:
         settings = self.usable_topic(topic, config)
@@ -175,16 +184,23 @@ class DynamicSettings:
             for observer in self._observers:
                 observer.configure(topic, now)
 
+    def _change_group(self, entity: ConfigEntity, config: Texts) -> None:
+        group_id = paths.decoded(entity.node)
+        if group_id is None:
+            return  # of all groups, which nobody can configure
+        self.groups.pop(group_id, None)
+        self._group_texts.pop(group_id, None)
+        if config:
+            self.groups[group_id] = self.usable_group(group_id, config)
+            self._group_texts[group_id] = config
+
+    def usable_group(self, group_id: str, config: Texts) -> OneGroupSettings:
+        """On the server's settings; what cannot be in force is logged and left out."""
+        return self.current.group(_readable(config, OneGroupSettings.by_name, f"group {group_id}"))
+
     def usable_topic(self, topic: str, config: Texts) -> TopicSettings:
         """On the server's settings; what cannot be in force is logged and left out."""
-        kept = {}
-        for name in config.keys() & TopicSettings.by_name.keys():
-            try:
-                TopicSettings.by_name[name].parse(config[name])
-            except SettingError as broken:
-                log.error("The configuration of topic %s is ignored in part: %s", topic, broken)
-            else:
-                kept[name] = config[name]
+        kept = _readable(config, TopicSettings.by_name, f"topic {topic}")
         try:
             return self.current.topic(kept)
         except SettingError as broken:
@@ -201,6 +217,19 @@ class DynamicSettings:
             except SettingError as broken:
                 log.debug("Nor without %s: %s", left_out, broken)
         return self.current.topic({})
+
+
+def _readable(config: Texts, settings: Mapping[str, Setting], whose: str) -> dict[str, str]:
+    """What can be read of it; what cannot is logged."""
+    kept = {}
+    for name in config.keys() & settings.keys():
+        try:
+            settings[name].parse(config[name])
+        except SettingError as broken:
+            log.error("The configuration of %s is ignored in part: %s", whose, broken)
+        else:
+            kept[name] = config[name]
+    return kept
 
 
 class CareSettings:

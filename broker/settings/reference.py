@@ -1,11 +1,11 @@
-"""docs/configuration.md: every setting of a server and of a topic.
+"""docs/configuration.md: every setting of a server, of a topic and of a group.
 
 python -m odradek.broker.settings.reference > docs/configuration.md
 """
 
 import sys
 
-from odradek.broker.settings.consumer_groups import ConsumerGroupSettings
+from odradek.broker.settings.consumer_groups import ConsumerGroupSettings, OneGroupSettings
 from odradek.broker.settings.groups import GroupSettings
 from odradek.broker.settings.internal_topics import InternalTopicSettings
 from odradek.broker.settings.network import NetworkSettings
@@ -36,6 +36,7 @@ Kafka 3.9, where a setting does not say otherwise.
 | the store, for all brokers | `IncrementalAlterConfigs` of broker "" | what the broker began with |
 | the store, for one broker | `IncrementalAlterConfigs` of broker "1" | what is set for all |
 | the store, for one topic | `IncrementalAlterConfigs` of a topic | the default that brokers have |
+| the store, for one group | `IncrementalAlterConfigs` of a group | the default that brokers have |
 
 A variable's name is the setting's in capitals, with `_` for a dot, `__` for an underscore and `___`
 for a hyphen, after `ODRADEK_`. There are commented examples in `config/server.properties` and
@@ -46,8 +47,8 @@ setting, and has no effect. A value that breaks its rule stops the start with on
 where it stands. In the store, such a value is logged and ignored.
 
 *Update* says what can be changed while the broker runs: `cluster-wide` for all brokers or for one,
-`per-broker` for one, `per-topic` for a topic, and `read-only` by a restart only. A number of
-threads can be doubled or halved at once, not more.
+`per-broker` for one, `per-topic` for a topic, `per-group` for a group, and `read-only` by a restart
+only. A number of threads can be doubled or halved at once, not more.
 
 What is done again and again, by an interval, is done ten times a second at most.
 
@@ -70,6 +71,7 @@ SECTIONS: tuple[tuple[str, type[Settings]], ...] = (
     ("The controller", ControllerSettings),
     ("ZooKeeper", ZooKeeperSettings),
     ("Topics", TopicSettings),
+    ("Single groups of the consumer protocol", OneGroupSettings),
 )
 
 

@@ -16,7 +16,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Self
 
-from odradek.broker.settings.consumer_groups import ConsumerGroupSettings
+from odradek.broker.settings.consumer_groups import ConsumerGroupSettings, OneGroupSettings
 from odradek.broker.settings.groups import GroupSettings
 from odradek.broker.settings.internal_topics import ONE_BROKER, InternalTopicSettings
 from odradek.broker.settings.network import NetworkSettings
@@ -131,6 +131,10 @@ class ServerSettings:
     def topic(self, config: Texts) -> TopicSettings:
         """Of a topic that is configured so; raises SettingError."""
         return TopicSettings.read({Layer.TOPIC: config}, server=self.defaults_of_topics)
+
+    def group(self, config: Texts) -> OneGroupSettings:
+        """Of a group of the consumer protocol that is configured so; raises SettingError."""
+        return OneGroupSettings.read({Layer.GROUP: config}, server=[self.consumer_groups])
 
     @property
     def is_alone(self) -> bool:

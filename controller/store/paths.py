@@ -6,7 +6,7 @@
     /brokers/seqid                              its version makes broker ids
     /controller                                 ephemeral
     /controller_epoch
-    /config/TYPE/NAME                           TYPE: topics, clients, users, brokers, ips
+    /config/TYPE/NAME                           TYPE: topics, clients, users, brokers, ips, groups
     /config/users/U/clients/C
     /config/changes/config_change_N
     /isr_change_notification/isr_change_N
@@ -201,6 +201,9 @@ class EntityType(Enum):
     USER = "users"
     BROKER = "brokers"
     IP = "ips"
+    #: Unknown to Kafka on ZooKeeper, which passes over the node, and over changes with an error in
+    #: its log: so it is there only as long as a group is configured.
+    GROUP = "groups"
 
     @property
     def path(self) -> str:
@@ -272,6 +275,10 @@ def ip_config(address: str | None) -> ConfigEntity:
     return ConfigEntity(EntityType.IP, DEFAULT_ENTITY if address is None else address)
 
 
+def group_config(group_id: str) -> ConfigEntity:
+    return ConfigEntity(EntityType.GROUP, encoded(group_id))
+
+
 def encoded(name: str) -> str:
     """A user's or client's name as a node's; only letters, digits, ``.-_`` stay as they are."""
     return quote(name, safe="").replace("~", "%7E")
@@ -312,7 +319,7 @@ PERSISTENT_ROOTS = (
     ISR_CHANGES.parent,
     PRODUCER_ID_BLOCK,
     LOG_DIR_EVENTS.parent,
-    *(kind.path for kind in EntityType),
+    *(kind.path for kind in EntityType if kind is not EntityType.GROUP),
 )
 
 #: Those that an authorizer adds.

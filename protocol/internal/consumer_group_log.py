@@ -4,7 +4,7 @@ Stored as in ``group_log.py``: an int16 version before every key and value, and 
 tells what the record is.  Values have v0 only, read and written; a null value deletes.
 
     key v3   ConsumerGroupMetadata                  the group's epoch
-        v4   ConsumerGroupPartitionMetadata         the topics subscribed to, as last seen
+        v4   ConsumerGroupPartitionMetadata         the topics subscribed to, before 4.1
         v5   ConsumerGroupMemberMetadata            what a member told about itself
         v6   ConsumerGroupTargetAssignmentMetadata  the epoch of the target assignment
         v7   ConsumerGroupTargetAssignmentMember    what a member shall have
@@ -13,7 +13,7 @@ tells what the record is.  Values have v0 only, read and written; a null value d
 
 A member's ``state``: 0 stable, 1 has partitions to revoke, 2 waits for partitions of others.  In
 place of key v4, Kafka 4.1 puts a hash of the topics into the value of v3 (KIP-1101): a tagged
-field, which is kept here as an unknown one.
+field, which 3.9 keeps as an unknown one.
 """
 
 from odradek.protocol.schema import (
@@ -38,6 +38,7 @@ class ConsumerGroupMetadataKey(Message, versions="3"):
 
 class ConsumerGroupMetadataValue(Message, versions="0", flexible="0+"):
     epoch: int = int32()
+    metadata_hash: int = int64(tag=0, default=0)
 
 
 class ConsumerGroupPartitionMetadataKey(Message, versions="4"):

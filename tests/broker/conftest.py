@@ -1,5 +1,14 @@
-"""Asynchronous tests run as such."""
+"""Asynchronous tests run as such; turns may be made short."""
 
+import pytest
+
+from odradek.broker import turns
 from tests.support.loops import pytest_pyfunc_call
 
 __all__ = ["pytest_pyfunc_call"]
+
+
+@pytest.fixture
+def short_turns(monkeypatch):
+    """Each is over when it begins, so that it takes little to need many."""
+    monkeypatch.setattr(turns, "TURN_S", 0.0)

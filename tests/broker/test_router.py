@@ -1,10 +1,11 @@
 """What every API has in common: from the bytes of a request to the parts of its answer."""
 
+import asyncio
 import inspect
 
 import pytest
 
-from odradek.broker.call import Disconnect, Parked
+from odradek.broker.call import Disconnect, Parked, Promised
 from odradek.broker.router import Route, Router
 from odradek.controller.store.base import SessionExpired
 from odradek.protocol.api.api_versions import ApiVersionsRequest, ApiVersionsResponse
@@ -59,6 +60,24 @@ async def test_what_a_handler_parks_is_parked_for_the_network_too(is_at_work_fir
     assert isinstance(waiting, Parked)
     assert (waiting.ends_alone, waiting.needs_frame) == (True, False)
     assert answer_in(await waiting).error_code == ErrorCode.NOT_COORDINATOR.code
+
+
+@pytest.mark.parametrize(
+    ("finish", "code"),
+    [
+        (lambda code: HeartbeatResponse(error_code=code), 3),
+        (lambda code: refuse(code), ErrorCode.NOT_COORDINATOR.code),
+        (lambda code: fail(code), ErrorCode.UNKNOWN_SERVER_ERROR.code),
+    ],
+)
+async def test_what_a_handler_promises_is_finished_by_a_plain_call(finish, code):
+    future = asyncio.get_running_loop().create_future()
+    waiting = heartbeat(lambda call: Promised(future, finish))
+    assert isinstance(waiting, Promised)
+    assert waiting.future is future
+    assert answer_in(waiting.finish(3)).error_code == code
+    future.set_result(3)
+    assert answer_in(await waiting).error_code == code
 
 
 def refuse(call):

@@ -164,6 +164,18 @@ async def test_a_quota_that_is_gone_leaves_nothing(stores, entity):
     assert await notices(store) == [entity, entity]
 
 
+async def test_the_node_of_groups_comes_with_the_first_and_goes_with_the_last(stores):
+    store, admin = await opened(stores)
+    one, other = map(paths.group_config, ("one", "other"))
+    assert "groups" not in await store.children(paths.CONFIG)
+    for entity in (one, other):
+        await set_to(admin, entity, {"consumer.session.timeout.ms": "50000"})
+    await set_to(admin, one, {})
+    assert await store.children(one.kind.path) == ["other"]
+    await set_to(admin, other, {})
+    assert "groups" not in await store.children(paths.CONFIG)
+
+
 async def test_a_user_stays_while_a_client_of_theirs_has_a_quota(stores):
     store, admin = await opened(stores)
     for entity in (ALICE, HER_APP, HER_TOOL):

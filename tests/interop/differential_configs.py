@@ -139,8 +139,9 @@ def _changes(version: int) -> Mapping[str, Values]:
             *((BROKER, name, [("log.retention.ms", SET, "5")]) for name in ("2", "one"))
         ),
         "other resources": _altered(
-            *((kind, "x", [("a", SET, "5")]) for kind in (0, NO_SUCH_TYPE, CLIENT_METRICS, GROUP))
+            *((kind, "x", [("a", SET, "5")]) for kind in (0, NO_SUCH_TYPE, CLIENT_METRICS))
         ),
+        "a group changed": _altered((GROUP, "x", [("a", SET, "5")])),
         "nothing": _altered(),
     }
 

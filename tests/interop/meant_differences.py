@@ -26,14 +26,12 @@ _NOT_FILLED_UP = Meant(
     releases=[KAFKA_3_9],
 )
 
-_GROUPS_WITHOUT_SETTINGS, _CONSUMERS_WITHOUT_SETTINGS = (
-    Meant(
-        key,
-        "Groups have no settings of their own, as in 3.9.1, so nobody is allowed to change them.",
-        path=r".*\.authorized_operations",
-        releases=[KAFKA_4_1],
-    )
-    for key in (ApiKey.DESCRIBE_GROUPS, ApiKey.CONSUMER_GROUP_DESCRIBE)
+_GROUPS_WITHOUT_SETTINGS = Meant(
+    ApiKey.DESCRIBE_GROUPS,
+    "Classic groups have no settings of their own, and are shown as by 3.9.1, which does not say "
+    "that one may change them.",
+    path=r".*\.authorized_operations",
+    releases=[KAFKA_4_1],
 )
 
 #: In every scenario.
@@ -209,6 +207,19 @@ MEANT: Mapping[str, Sequence[Meant]] = {
             steps="replaced (twice|for other resources)",
             kafka=SILENT,
         ),
+        Meant(
+            ApiKey.DESCRIBE_CONFIGS,
+            "Single groups are configured, as from 4.0 on (test_group_configs_live.py).",
+            steps="a group.*",
+            path=r"results\[g\]\..*",
+        ),
+        Meant(
+            ApiKey.INCREMENTAL_ALTER_CONFIGS,
+            "Likewise, so that it is the setting which is wrong.",
+            steps="a group changed",
+            path=r"responses\[.*\]\.error_code",
+            ours=40,
+        ),
     ],
     "coordinators": [
         Meant(
@@ -285,7 +296,7 @@ MEANT: Mapping[str, Sequence[Meant]] = {
             releases=[KAFKA_4_1],
         ),
     ],
-    "consumers": [_CONSUMERS_WITHOUT_SETTINGS],
+    "consumers": [],
     "strangers": [
         Meant(
             ApiKey.DESCRIBE_GROUPS,

@@ -14,7 +14,7 @@ from odradek.broker.groups.consumer.group import ConsumerGroup
 from odradek.broker.groups.consumer.heartbeat import Heartbeat, Told, decide_heartbeat
 from odradek.broker.groups.consumer.leaving import decide_leave, decide_removal
 from odradek.broker.groups.consumer.member import LEAVING, LEAVING_FOR_A_WHILE, Member
-from odradek.broker.groups.consumer.partitions import Partitions, TopicIdPartition
+from odradek.broker.groups.consumer.partitions import Partitions, of_topic
 from odradek.broker.groups.consumer.records import Record, as_stored, from_stored
 from odradek.broker.groups.consumer.topics import Topics
 from tests.support.metadata_updates import GOING, cluster, live_broker, state, topic_id, update
@@ -45,7 +45,7 @@ def parts(group: ConsumerGroup) -> dict[str, Any]:
 
 
 def of(topic: str, *partitions: int) -> Partitions:
-    return frozenset(TopicIdPartition(topic_id(topic), each) for each in partitions)
+    return frozenset(of_topic(topic_id(topic), partitions))
 
 
 class GroupScene:
@@ -87,7 +87,7 @@ class GroupScene:
         around = self.around
         decide = decide_leave if epoch in (LEAVING, LEAVING_FOR_A_WHILE) else decide_heartbeat
         decision = decide(self.group, beat, around)
-        self.write(decision.records)
+        self.write(decision.draft.records)
         if decide is decide_heartbeat:
             self.group.seen = around.topics
         return decision.told
@@ -102,7 +102,7 @@ class GroupScene:
         )
 
     def expire(self, member_id: str) -> None:
-        self.write(decide_removal(self.group, [member_id], self.around))
+        self.write(decide_removal(self.group, [member_id], self.around).records)
 
     def reload(self) -> None:
         """As after a restart."""

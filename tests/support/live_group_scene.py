@@ -17,7 +17,7 @@ from odradek.broker.groups.consumer.partitions import Partitions
 from odradek.broker.groups.consumer.requests import check, heartbeat
 from odradek.broker.groups.consumer.topics import TopicsLens
 from odradek.broker.groups.shard import GroupShard
-from odradek.broker.settings.consumer_groups import ConsumerGroupSettings
+from odradek.broker.settings.consumer_groups import ConsumerGroupSettings, OneGroupSettings
 from odradek.protocol.api.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest as Request
 from odradek.protocol.errors import KafkaError
 from odradek.protocol.internal.consumer_protocol import (
@@ -41,10 +41,13 @@ class LiveGroupScene:
         for name, count in topics.items():
             self.set_topic(name, count)
         self.base = GroupScene()
+        #: Groups that have settings of their own.
+        self.configured: dict[str, OneGroupSettings] = {}
         self.base.world = replace(
             self.base.world,
             consumer_settings=ConsumerGroupSettings(**settings),
             topics=TopicsLens(lambda: self.cluster.picture),
+            configured=self.configured,
         )
         self.base.shard = GroupShard(self.base.log, self.base.world)  # type: ignore[arg-type]
 

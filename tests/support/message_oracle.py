@@ -31,6 +31,7 @@ OFFSET_COMMIT_KEY_0_IN_4_1 = "LegacyOffsetCommitKey"
 #: Versions that a release has in another form than ours.
 OTHER_FORMS = {
     ("TransactionLogValue", 1): KAFKA_3_9,  # its tagged fields came with 4.0
+    ("ConsumerGroupMetadataValue", 0): KAFKA_3_9,  # and this one's with 4.1
     # Unstable in 3.9, and changed by 4.1 in place.
     ("ReadShareGroupStateSummaryResponse", 0): KAFKA_4_1,
     ("ShareGroupMetadataValue", 0): KAFKA_4_1,
@@ -38,7 +39,6 @@ OTHER_FORMS = {
 
 #: Tagged fields that 4.1 has added to a version of 3.9, and that we keep as unknown tags.
 FIELDS_OF_4_1_ALONE = {
-    ("ConsumerGroupMetadataValue", "metadataHash"),
     ("OffsetCommitValue", "topicId"),
 }
 

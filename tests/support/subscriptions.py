@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from hypothesis import strategies as st
 
 from odradek.broker.groups.consumer.assignor import Assignor, Subscriber
-from odradek.broker.groups.consumer.partitions import Partitions, TopicIdPartition
+from odradek.broker.groups.consumer.partitions import Partitions, of_topic
 from odradek.protocol.types import Uuid
 
 
@@ -18,7 +18,7 @@ A, B, C = map(topic_id, (1, 2, 3))
 
 
 def partitions(topic: Uuid, *numbers: int) -> Partitions:
-    return frozenset(TopicIdPartition(topic, number) for number in numbers)
+    return frozenset(of_topic(topic, numbers))
 
 
 def subscriber(
@@ -47,12 +47,10 @@ def check_complete(
     given = Counter(each for theirs in assignment.values() for each in theirs)
     topics = {topic for each in subscribers.values() for topic in each.topics}
     assert given == Counter(
-        TopicIdPartition(topic, number)
-        for topic in topics
-        for number in range(partition_counts[topic])
+        (topic, number) for topic in topics for number in range(partition_counts[topic])
     )
     for member, theirs in assignment.items():
-        assert {each.topic_id for each in theirs} <= subscribers[member].topics
+        assert {topic for topic, _ in theirs} <= subscribers[member].topics
 
 
 MEMBERS = [f"m{number}" for number in range(6)]
@@ -77,7 +75,7 @@ def groups(draw: st.DrawFn, *, same: bool = False) -> dict[str, Subscriber]:
     return {
         member: Subscriber(
             shared if same else draw(topics),
-            frozenset(TopicIdPartition(*each) for each, owner in owners.items() if owner == member),
+            frozenset(each for each, owner in owners.items() if owner == member),
         )
         for member in members
     }

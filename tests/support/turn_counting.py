@@ -16,10 +16,10 @@ class InTurns(NamedTuple):
 
 async def in_turns(answered: Any) -> InTurns:
     """Of something that must be waited for."""
-    turns = 0
+    count = 0
     async with asyncio.TaskGroup() as group:
         answering = group.create_task(in_the_end(answered))
         while not answering.done():
             await asyncio.sleep(0)
-            turns += 1
-    return InTurns(answering.result(), turns)
+            count += 1
+    return InTurns(answering.result(), count)

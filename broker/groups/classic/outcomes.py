@@ -1,7 +1,8 @@
 """What JoinGroup asks for, and what it and SyncGroup are answered.
 
 An outcome with a failure is one too: a client that must learn its member's id is told it together
-with MEMBER_ID_REQUIRED.
+with MEMBER_ID_REQUIRED.  One that is of the log tells of what was written, and waits until that is
+replicated; those of classic groups are not made before.
 
 Owner: none; immutable, any thread.
 """
@@ -77,6 +78,7 @@ class Joined:
     leader: str = ""
     skip_assignment: bool = False
     members: Sequence[JoinedMember] = ()
+    is_of_the_log: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,3 +87,4 @@ class Synced:
     protocol_type: str | None = None
     protocol: str | None = None
     assignment: bytes = b""
+    is_of_the_log: bool = False

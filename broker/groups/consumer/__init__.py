@@ -13,7 +13,8 @@ assignors.py         the assignors by name
 
 topics.py            the cluster's topics as groups see them
 metadata_hash.py     a number that changes when the topics of a group do
-regular_expression.py  which names an expression matches, by the rules of RE2
+regular_expression.py  whether a name matches an expression, by the rules of RE2
+expressions.py       which of the cluster's topics an expression matches
 
 member.py            one member: what it told of itself, and what it has
 records.py           the records of the log, both ways

@@ -23,7 +23,7 @@ from collections.abc import Iterable, Mapping
 from heapq import heapify, heappop, heappush, heapreplace
 
 from odradek.broker.groups.consumer.assignor import Subscriber
-from odradek.broker.groups.consumer.partitions import Partitions, TopicIdPartition
+from odradek.broker.groups.consumer.partitions import Partitions, TopicIdPartition, of_topic
 from odradek.protocol.types import Uuid
 
 PASSES = (
@@ -120,5 +120,5 @@ class _Balance:
         given: dict[str, list[TopicIdPartition]] = {member: [] for member in self._loads}
         for topic_id, has in self._has.items():
             for member, partitions in has.items():
-                given[member].extend(TopicIdPartition(topic_id, each) for each in partitions)
+                given[member].extend(of_topic(topic_id, partitions))
         return {member: frozenset(partitions) for member, partitions in given.items()}

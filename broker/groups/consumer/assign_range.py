@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 
 from odradek.broker.groups.consumer.assignor import Subscriber
-from odradek.broker.groups.consumer.partitions import Partitions, TopicIdPartition
+from odradek.broker.groups.consumer.partitions import Partitions, TopicIdPartition, of_topic
 from odradek.protocol.types import Uuid
 
 
@@ -26,7 +26,7 @@ def assign(
         for member, partitions in zip(
             members, runs(partition_counts[topic_id], among=len(members)), strict=True
         ):
-            given[member].extend(TopicIdPartition(topic_id, each) for each in partitions)
+            given[member].extend(of_topic(topic_id, partitions))
     return {member: frozenset(partitions) for member, partitions in given.items()}
 
 

@@ -10,10 +10,11 @@ Owner: none; pure functions.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from itertools import chain, islice
 
 from odradek.broker.groups.consumer import assign_mixed
 from odradek.broker.groups.consumer.assignor import Subscriber, subscribe_to_the_same
-from odradek.broker.groups.consumer.partitions import Partitions, TopicIdPartition
+from odradek.broker.groups.consumer.partitions import Partitions, TopicIdPartition, of_topic
 from odradek.protocol.types import Uuid
 
 
@@ -32,9 +33,9 @@ def _all_partitions(
     topics: frozenset[Uuid], partition_counts: Mapping[Uuid, int]
 ) -> list[TopicIdPartition]:
     return [
-        TopicIdPartition(topic_id, partition)
-        for topic_id in sorted(topics)
-        for partition in range(partition_counts[topic_id])
+        *chain.from_iterable(
+            of_topic(topic_id, range(partition_counts[topic_id])) for topic_id in sorted(topics)
+        )
     ]
 
 
@@ -52,7 +53,7 @@ def _evenly(
     for member, quota in quotas.items():
         missing = quota - len(kept[member])
         if missing:
-            kept[member] |= frozenset(next(free) for _ in range(missing))
+            kept[member] |= frozenset(islice(free, missing))
     return kept
 
 

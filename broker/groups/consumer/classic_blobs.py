@@ -8,9 +8,15 @@ Owner: none; pure functions.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import NamedTuple, TypeVar
 
-from odradek.broker.groups.consumer.partitions import NOTHING, Partitions, TopicIdPartition
+from odradek.broker.groups.consumer.partitions import (
+    NOTHING,
+    Partitions,
+    TopicIdPartition,
+    of_topic,
+)
 from odradek.broker.groups.consumer.topics import Topics
 from odradek.protocol.codec import encode_bytes
 from odradek.protocol.compiler import prefix_decoder
@@ -87,8 +93,6 @@ def _version(blob: bytes) -> int:
     return min(version, _NEWEST)
 
 
-def _places(name: str, partitions: list[int], topics: Topics) -> list[TopicIdPartition]:
+def _places(name: str, partitions: list[int], topics: Topics) -> Iterable[TopicIdPartition]:
     topic_id = topics.id_of(name)
-    if topic_id is None:
-        return []
-    return [TopicIdPartition(topic_id, partition) for partition in partitions]
+    return () if topic_id is None else of_topic(topic_id, partitions)

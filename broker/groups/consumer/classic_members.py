@@ -41,7 +41,6 @@ from odradek.broker.groups.consumer.member import (
     Subscription,
 )
 from odradek.broker.groups.consumer.migration import downgrade, may_downgrade, protocols_of
-from odradek.broker.groups.consumer.records import Record
 from odradek.protocol.errors import (
     DecodeError,
     IllegalGeneration,
@@ -69,8 +68,8 @@ def _joined(live: LiveGroup, request: JoinRequest) -> Joined:
     _check_protocols(live.group, request)
     if request.member_id == NO_MEMBER and request.instance_id is None and request.requires_id:
         return Joined(member_id=member_id, failure=MemberIdRequired())
-    written, epoch = decide_join(live.group, member_id, request, around)
-    live.write(written)
+    draft, epoch = decide_join(live.group, member_id, request, around)
+    live.write(draft)
     live.group.seen = around.topics
     member = live.group.members[member_id]
     live.heard(member)
@@ -83,13 +82,14 @@ def _joined(live: LiveGroup, request: JoinRequest) -> Joined:
         generation=epoch,
         protocol_type=CONSUMER,
         protocol=request.offers[0].name,
+        is_of_the_log=True,
     )
 
 
 def decide_join(
     group: ConsumerGroup, member_id: str, request: JoinRequest, around: Surroundings
-) -> tuple[list[Record], int]:
-    """The records, and the member's epoch afterwards.  Raises what it is told."""
+) -> tuple[Draft, int]:
+    """What is to be written, and the member's epoch afterwards.  Raises what it is told."""
     draft = Draft(group)
     member = _known_member(draft, member_id, request)
     try:
@@ -100,7 +100,7 @@ def decide_join(
     if has_changed or group.seen is not around.topics:
         target.raise_epoch(draft, around, has_changed=has_changed)
     target.assign(draft, around)
-    return draft.records, lead(draft, member_id, said.owned).epoch
+    return draft, lead(draft, member_id, said.owned).epoch
 
 
 def _new_id(live: LiveGroup, request: JoinRequest) -> str:
@@ -164,6 +164,7 @@ def sync(live: LiveGroup, request: SyncRequest) -> Synced:
         assignment=written_assignment(
             member.current.assigned, live.home.world.topics.now, like=first.metadata
         ),
+        is_of_the_log=True,
     )
 
 

@@ -30,7 +30,6 @@ from odradek.broker.groups.consumer.records import (
     Resolved,
     read_current_assignment,
     read_member_metadata,
-    read_metadata_hash,
 )
 from odradek.broker.groups.consumer.topics import Topics
 from odradek.protocol.internal import consumer_group_log as log
@@ -65,6 +64,7 @@ class ConsumerGroup:
         self.holders: dict[TopicIdPartition, str] = {}
         self.static_members: dict[str, str] = {}
         self.subscriptions: Counter[Subscription] = Counter()
+        self._subscribed: frozenset[str] | None = None
         #: The topics by which the epoch was last looked at; not in the log.
         self.seen: Topics | None = None
 
@@ -107,7 +107,9 @@ class ConsumerGroup:
         return subscription.names if resolved is None else subscription.names | resolved.topics
 
     def subscribed_topics(self) -> frozenset[str]:
-        return frozenset().union(*map(self.topics_of, self.subscriptions))
+        if self._subscribed is None:
+            self._subscribed = frozenset().union(*map(self.topics_of, self.subscriptions))
+        return self._subscribed
 
     def used_expressions(self) -> set[str]:
         return {each.expression for each in self.subscriptions if each.expression}
@@ -121,7 +123,7 @@ class ConsumerGroup:
         self, _: log.ConsumerGroupMetadataKey, value: log.ConsumerGroupMetadataValue | None
     ) -> None:
         self.epoch = 0 if value is None else value.epoch
-        self.metadata_hash = 0 if value is None else read_metadata_hash(value)
+        self.metadata_hash = 0 if value is None else value.metadata_hash
 
     def _change_partition_metadata(
         self,
@@ -177,6 +179,7 @@ class ConsumerGroup:
         key: log.ConsumerGroupRegularExpressionKey,
         value: log.ConsumerGroupRegularExpressionValue | None,
     ) -> None:
+        self._subscribed = None
         if value is None:
             self.expressions.pop(key.regular_expression, None)
         else:
@@ -191,6 +194,8 @@ class ConsumerGroup:
         if after is not None:
             self.members[after.id] = after
             self.subscriptions[after.subscription] += 1
+            if self.subscriptions[after.subscription] == 1:
+                self._subscribed = None
             self.holders.update(dict.fromkeys(after.current.held, after.id))
             if after.instance_id is not None and is_that_instance:
                 self.static_members[after.instance_id] = after.id
@@ -203,6 +208,7 @@ class ConsumerGroup:
         self.subscriptions[member.subscription] -= 1
         if not self.subscriptions[member.subscription]:
             del self.subscriptions[member.subscription]
+            self._subscribed = None
         for partition in member.current.held:
             if self.holders.get(partition) == member.id:
                 del self.holders[partition]

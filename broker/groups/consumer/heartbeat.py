@@ -1,6 +1,6 @@
 """ConsumerGroupHeartbeat: what a member says, and what it is told.
 
-    decide_heartbeat(group, heartbeat, surroundings)  ->  records and answer; may refuse
+    decide_heartbeat(group, heartbeat, surroundings)  ->  draft and answer; may refuse
 
 A heartbeat has four steps: the member becomes known, or its word is compared with what is known of
 it; the epoch is raised if it says something new, or the topics have changed; a new epoch gets its
@@ -27,7 +27,6 @@ from odradek.broker.groups.consumer.member import (
 )
 from odradek.broker.groups.consumer.partitions import Partitions
 from odradek.broker.groups.consumer.reconcile import Target, reconcile
-from odradek.broker.groups.consumer.records import Record
 from odradek.protocol.errors import (
     FencedInstanceId,
     FencedMemberEpoch,
@@ -74,9 +73,9 @@ class Told:
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """To be written, applied and answered, in this order."""
+    """To be written and answered, in this order."""
 
-    records: list[Record]
+    draft: Draft
     told: Told
 
 
@@ -91,7 +90,7 @@ def decide_heartbeat(group: ConsumerGroup, heartbeat: Heartbeat, around: Surroun
     after = lead(draft, member.id, heartbeat.owned)
     is_news = heartbeat.is_full or after.assigned != member.current.assigned
     told = Told(member.id, after.epoch, after.assigned if is_news else None)
-    return Decision(draft.records, told)
+    return Decision(draft, told)
 
 
 def check_room(group: ConsumerGroup, member_id: str, around: Surroundings) -> None:

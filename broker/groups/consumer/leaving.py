@@ -17,7 +17,6 @@ from odradek.broker.groups.consumer.group import ConsumerGroup
 from odradek.broker.groups.consumer.heartbeat import Decision, Heartbeat, Told, check_instance
 from odradek.broker.groups.consumer.member import LEAVING_FOR_A_WHILE, Member, MemberState
 from odradek.broker.groups.consumer.partitions import NOTHING
-from odradek.broker.groups.consumer.records import Record
 from odradek.protocol.errors import UnknownMemberId
 
 
@@ -38,21 +37,19 @@ def leaving_member(group: ConsumerGroup, member_id: str, instance_id: str | None
     return member
 
 
-def decide_removal(
-    group: ConsumerGroup, members: Iterable[str], around: Surroundings
-) -> list[Record]:
+def decide_removal(group: ConsumerGroup, members: Iterable[str], around: Surroundings) -> Draft:
     """Of members that are in the group."""
     draft = Draft(group)
     for member in members:
         draft.remove_member(member)
     target.raise_epoch(draft, around, has_changed=True)
-    return draft.records
+    return draft
 
 
-def _gone_for_a_while(group: ConsumerGroup, member: Member) -> list[Record]:
+def _gone_for_a_while(group: ConsumerGroup, member: Member) -> Draft:
     draft = Draft(group)
     away = replace(
         member.current, epoch=LEAVING_FOR_A_WHILE, state=MemberState.STABLE, to_revoke=NOTHING
     )
     draft.put_current(member.id, away)
-    return draft.records
+    return draft

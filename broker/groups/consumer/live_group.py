@@ -1,8 +1,9 @@
 """A group of the consumer protocol at work: its log, and its timers.
 
-What is decided is appended, applied at once, and told when it is replicated.  There are timers for
+What is decided is appended, counts at once, and is told when it is replicated.  There are timers:
 
-    a session       a member was not heard for ``group.consumer.session.timeout.ms``
+    a session       a member was not heard for ``group.consumer.session.timeout.ms``, or for as
+                    long as is set for its group
     a revocation    a member was told to give up partitions, and has not within its own
                     rebalance timeout
     a rejoin        a member of the classic protocol was told to join again, or to ask for its
@@ -24,7 +25,7 @@ from odradek.broker.coordinator.batches import KeyValue
 from odradek.broker.coordinator.partition_log import Told as TellWhenReplicated
 from odradek.broker.groups.consumer import records
 from odradek.broker.groups.consumer.assignors import assignors_of
-from odradek.broker.groups.consumer.draft import Surroundings
+from odradek.broker.groups.consumer.draft import Draft, Surroundings
 from odradek.broker.groups.consumer.group import ConsumerGroup, GroupState
 from odradek.broker.groups.consumer.leaving import decide_removal
 from odradek.broker.groups.consumer.member import Member, MemberState
@@ -102,6 +103,8 @@ class LiveGroup:
         if is_transactional and not committer.is_member:
             return  # of a producer that does not tell of the group
         member = self._member(committer.member_id)
+        if is_transactional and committer.generation != member.epoch:
+            raise IllegalGeneration()  # producers know of generations alone
         if not (is_transactional or member.is_classic or committer.knows_epochs):
             raise UnsupportedVersion("Members of the consumer protocol commit by version 9 or up.")
         _check_epoch(member, committer.generation)
@@ -152,12 +155,12 @@ class LiveGroup:
         """Of the group, with all that is in it."""
         return records.without_group(self.id, self.group.members, self.group.expressions)
 
-    def write(self, written: Sequence[Record]) -> Written | None:
-        """Append and apply; raises what the members are told, and nothing has changed then."""
-        if not written:
+    def write(self, draft: Draft) -> Written | None:
+        """What was drafted is the group now; raises what the members are told, and it is not."""
+        if not draft.records:
             return None
-        place = self._append([as_stored(record) for record in written])
-        self.apply(written)
+        place = self._append([as_stored(record) for record in draft.records])
+        self.adopt(draft)
         return place
 
     def _append(self, stored: Sequence[KeyValue]) -> Written:
@@ -166,10 +169,10 @@ class LiveGroup:
         except KafkaError as failure:
             raise told(failure, OF_A_GROUP) from failure
 
-    def apply(self, written: Sequence[Record]) -> None:
-        for record in written:
-            self.group.apply(record)
-        for record in written:
+    def adopt(self, draft: Draft) -> None:
+        """Its records are in the log."""
+        self.group = draft.group
+        for record in draft.records:
             if isinstance(record.key, ConsumerGroupCurrentMemberAssignmentKey):
                 member = self.group.members.get(record.key.member_id)
                 if member is None:
@@ -197,7 +200,7 @@ class LiveGroup:
         if deadline is None:
             deadline = self._sessions[member.id] = self._deadline(member.id, "was not heard")
         classic = member.metadata.classic
-        default_ms = self.home.world.consumer_settings.session_timeout_ms
+        default_ms = self.home.world.timings_of(self.id).session_timeout_ms
         deadline.put_off(by_ms=default_ms if classic is None else classic.session_timeout_ms)
 
     def expect_rejoin(self, member: Member, *, anew: bool) -> None:

@@ -1,27 +1,24 @@
 """Sets of partitions, by topic id: what members have, shall have and must give up.
 
 Frozen sets of pairs, since all that is ever asked of them is what two have in common and in what
-they differ.  On the wire and in the log they are lists of topics with lists of partitions, each
-message with a class of its own of the same shape.
+they differ.  Plain pairs, made many at a time: a group may have 10,000 of them, which takes 0.5 ms,
+and 4 ms if each is made by its name.  On the wire and in the log they are lists of topics with
+lists of partitions, each message with a class of its own of the same shape.
 
 Owner: none; immutable, any thread.
 """
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable
-from typing import NamedTuple, Protocol, TypeVar
+from itertools import chain, repeat
+from typing import Protocol, TypeVar
 
 from odradek.protocol.types import Uuid
 
-
-class TopicIdPartition(NamedTuple):
-    """A partition of a topic, which may have been deleted and created again meanwhile."""
-
-    topic_id: Uuid
-    partition: int
-
-
+#: A partition's topic, which may have been deleted and created again meanwhile, and its number.
+TopicIdPartition = tuple[Uuid, int]
 Partitions = frozenset[TopicIdPartition]
 Made = TypeVar("Made", covariant=True)
 
@@ -39,17 +36,19 @@ class MakesByTopic(Protocol[Made]):
     def __call__(self, *, topic_id: Uuid, partitions: list[int]) -> Made: ...
 
 
+def of_topic(topic_id: Uuid, numbers: Iterable[int]) -> Iterable[TopicIdPartition]:
+    return zip(repeat(topic_id), numbers)
+
+
 def from_topics(topics: Iterable[ByTopic]) -> Partitions:
     return frozenset(
-        TopicIdPartition(topic.topic_id, partition)
-        for topic in topics
-        for partition in topic.partitions
+        chain.from_iterable(of_topic(topic.topic_id, topic.partitions) for topic in topics)
     )
 
 
 def to_topics(partitions: Partitions, make: MakesByTopic[Made]) -> list[Made]:
     """In ascending order, so that equal sets are equal bytes."""
-    by_topic: dict[Uuid, list[int]] = {}
-    for topic_id, partition in sorted(partitions):
-        by_topic.setdefault(topic_id, []).append(partition)
-    return [make(topic_id=topic_id, partitions=each) for topic_id, each in by_topic.items()]
+    by_topic: dict[Uuid, list[int]] = defaultdict(list)
+    for topic_id, number in partitions:
+        by_topic[topic_id].append(number)
+    return [make(topic_id=each, partitions=sorted(by_topic[each])) for each in sorted(by_topic)]

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from struct import Struct
 from typing import NamedTuple
 
 from odradek.broker.groups.consumer.member import (
@@ -29,9 +28,6 @@ from odradek.protocol.internal import consumer_group_log as log
 from odradek.protocol.internal.log_record import GROUP_LOG, decode_part, encode_part, part_version
 from odradek.protocol.schema import Message
 
-#: Of the group's value, from 4.1 on (KIP-1101).  The schema is that of 3.9, which keeps the tag.
-METADATA_HASH_TAG = 0
-_INT64 = Struct(">q")
 _VALUE_VERSION = 0
 #: The versions of the keys that are about groups of this protocol.
 KINDS = (*range(3, 9), 16)
@@ -77,7 +73,7 @@ def group_of(record: Record) -> str:
 def group_epoch(group_id: str, epoch: int, metadata_hash: int) -> Record:
     return Record(
         log.ConsumerGroupMetadataKey(group_id=group_id),
-        log.ConsumerGroupMetadataValue(epoch=epoch, unknown_tags=_hash_tag(metadata_hash)),
+        log.ConsumerGroupMetadataValue(epoch=epoch, metadata_hash=metadata_hash),
     )
 
 
@@ -200,19 +196,6 @@ def read_current_assignment(
         assigned=from_topics(value.assigned_partitions),
         to_revoke=from_topics(value.partitions_pending_revocation),
     )
-
-
-def read_metadata_hash(value: log.ConsumerGroupMetadataValue) -> int:
-    for tag, stored in value.unknown_tags:
-        if tag == METADATA_HASH_TAG and len(stored) == _INT64.size:
-            number: int
-            (number,) = _INT64.unpack(stored)
-            return number
-    return 0
-
-
-def _hash_tag(metadata_hash: int) -> tuple[tuple[int, bytes], ...]:
-    return ((METADATA_HASH_TAG, _INT64.pack(metadata_hash)),) if metadata_hash else ()
 
 
 _ClassicValue = log.ConsumerGroupMemberMetadataValue.ClassicMemberMetadata

@@ -59,6 +59,15 @@ def heartbeat(shard: GroupShard, request: Request, client: Client) -> Told:
     return _begun(shard, live, beat)
 
 
+def unmatched(shard: GroupShard, request: Request) -> list[str]:
+    """Expressions that a heartbeat needs, and of which many names have not been looked at yet."""
+    topics, group = shard.world.topics.now, shard.groups.get(request.group_id)
+    used = {request.subscribed_topic_regex} if request.subscribed_topic_regex else set()
+    if isinstance(group, LiveGroup) and group.group.seen is not topics:
+        used |= group.group.used_expressions()
+    return [each for each in used if topics.would_take_long(each)]
+
+
 def find(shard: GroupShard, group_id: str) -> LiveGroup:
     """Raises GroupIdNotFound."""
     group = shard.groups.get(group_id)
@@ -78,7 +87,7 @@ def _group(shard: GroupShard, request: Request) -> LiveGroup:
 def _beaten(live: LiveGroup, beat: Heartbeat) -> Told:
     around = live.around
     decision = decide_heartbeat(live.group, beat, around)
-    live.write(decision.records)
+    live.write(decision.draft)
     live.group.seen = around.topics
     live.heard(live.group.members[decision.told.member_id])
     live.has_rejoined(decision.told.member_id)
@@ -91,7 +100,7 @@ def _left(live: LiveGroup, beat: Heartbeat) -> Told:
         live.remove([member.id])
         return Told(member.id, beat.epoch)
     decision = decide_leave(live.group, beat, live.around)
-    live.write(decision.records)
+    live.write(decision.draft)
     return decision.told
 
 
@@ -107,14 +116,14 @@ def _begun(shard: GroupShard, live: LiveGroup, beat: Heartbeat) -> Told:
             before += [as_stored(record) for record in of_members]
     decision: Decision = decide_heartbeat(live.group, beat, around)
     try:
-        shard.log.append([*before, *map(as_stored, decision.records)])
+        shard.log.append([*before, *map(as_stored, decision.draft.records)])
     except KafkaError as failure:
         raise told(failure, OF_A_GROUP) from failure
     if isinstance(classic, ClassicGroup):
         log.info("Group %r is upgraded, with %d members", live.id, len(live.group.members))
         dismiss(classic)
     shard.groups[live.id] = live
-    live.apply(decision.records)
+    live.adopt(decision.draft)
     live.group.seen = around.topics
     live.begin()
     return decision.told

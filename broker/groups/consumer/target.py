@@ -44,11 +44,9 @@ def assign(draft: Draft, around: Surroundings) -> None:
         _subscribers(group, around.topics),
         around.topics.partition_counts(group.subscribed_topics()),
     )
-    draft.write(
-        records.target_member(group.id, member, target[member])
-        for member in sorted(target)
-        if group.target.get(member) != target[member]
-    )
+    for member in sorted(target):
+        if group.target.get(member) != target[member]:
+            draft.put_target(member, target[member])
     draft.write([records.target_epoch(group.id, group.epoch)])
 
 

@@ -1,8 +1,9 @@
 """The cluster's topics as groups see them at one moment: by name, by id, by expression.
 
 A group looks again whenever it is shown other topics than the last time.  To find that nothing of
-its own has changed costs a look-up for each topic subscribed to: hashes are kept with the topics of
-the picture, and what an expression matches for as long as no name comes or goes.
+its own has changed costs a look-up for each topic subscribed to, once for all groups that subscribe
+to the same: hashes are kept with the topics of the picture, and what an expression matches for as
+long as no name comes or goes.
 
 Topics without an id, which brokers older than 2.8 make, cannot be assigned and are not seen.
 
@@ -12,15 +13,19 @@ Owner: the event loop.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
+from odradek.broker.groups.consumer.expressions import Expressions
 from odradek.broker.groups.consumer.metadata_hash import hash_of_group, hash_of_topic
-from odradek.broker.groups.consumer.regular_expression import matching
 from odradek.broker.metadata.picture import Picture, Topic
+from odradek.broker.turns import Turn
 from odradek.protocol.types import Uuid
 
-#: A guess: more than the groups of a broker use.
-EXPRESSIONS_KEPT = 1000
+#: A guess: more than the groups of a broker that wake at the same time have.
+SUBSCRIPTIONS_KEPT = 100
+
+
+Found = TypeVar("Found")
 
 
 class _HashWith(NamedTuple):
@@ -41,24 +46,34 @@ class TopicsLens:
         self._topics = self._topics.after(self._picture())
         return self._topics
 
+    async def match_in_turns(self, expressions: Iterable[str]) -> None:
+        """After that, asking for what they match is quick, unless topics have come meanwhile."""
+        turn = Turn()
+        for expression in expressions:
+            await self.now.match_in_turns(expression, turn)
+
 
 class Topics:
     """Those of one picture."""
 
-    def __init__(
-        self, picture: Picture, *, matches: dict[str, frozenset[str]] | None = None
-    ) -> None:
+    def __init__(self, picture: Picture, *, before: Topics | None = None) -> None:
         self.picture = picture
         self._names = picture.names
-        self._matches: dict[str, frozenset[str]] = {} if matches is None else matches
+        self._expressions: Expressions = Expressions() if before is None else before._expressions
+        #: The same object as long as the names are the same.
+        self._named = picture.topics
+        if before is not None and before._named.keys() == picture.topics.keys():
+            self._named = before._named
+        else:
+            self._expressions.names_changed(self._named)
         self._hashed_with: _HashWith | None = None
+        #: By the names subscribed to.
+        self._counts: dict[frozenset[str], Mapping[Uuid, int]] = {}
+        self._hashes: dict[frozenset[str], int] = {}
 
     def after(self, picture: Picture) -> Topics:
         """The same, if it is the same picture."""
-        if picture is self.picture:
-            return self
-        has_same_names = picture.topics.keys() == self.picture.topics.keys()
-        return Topics(picture, matches=self._matches if has_same_names else None)
+        return self if picture is self.picture else Topics(picture, before=self)
 
     def id_of(self, name: str) -> Uuid | None:
         topic = self._topic(name)
@@ -67,23 +82,36 @@ class Topics:
     def name_of(self, topic_id: Uuid) -> str | None:
         return self._names.get(topic_id)
 
-    def partition_counts(self, names: Iterable[str]) -> dict[Uuid, int]:
+    def partition_counts(self, names: frozenset[str]) -> Mapping[Uuid, int]:
         """By id, of those that exist."""
-        found = (self._topic(name) for name in names)
-        return {topic.id: len(topic.partitions) for topic in found if topic is not None}
+        counts = self._counts.get(names)
+        if counts is None:
+            found = [topic for topic in map(self._topic, names) if topic is not None]
+            counts = {topic.id: len(topic.partitions) for topic in found}
+            _keep(self._counts, names, counts)
+        return counts
+
+    def hash_of(self, names: frozenset[str]) -> int:
+        """That of a group which subscribes to them."""
+        number = self._hashes.get(names)
+        if number is None:
+            found = [topic for topic in map(self._topic, names) if topic is not None]
+            number = hash_of_group({topic.name: self._hash(topic) for topic in found})
+            _keep(self._hashes, names, number)
+        return number
+
+    # Expressions
 
     def matching(self, expression: str) -> frozenset[str]:
         """Raises InvalidRegularExpression."""
-        if expression not in self._matches:
-            if len(self._matches) >= EXPRESSIONS_KEPT:
-                self._matches.clear()  # members may tell another one by every heartbeat
-            self._matches[expression] = matching(expression, self.picture.topics)
-        return self._matches[expression]
+        return self._expressions.found(expression, self._named)
 
-    def hash_of(self, names: Iterable[str]) -> int:
-        """That of a group which subscribes to them."""
-        found = ((name, self._topic(name)) for name in names)
-        return hash_of_group({name: self._hash(topic) for name, topic in found if topic})
+    def would_take_long(self, expression: str) -> bool:
+        """To find what it matches."""
+        return self._expressions.would_take_long(expression, self._named)
+
+    async def match_in_turns(self, expression: str, turn: Turn) -> None:
+        await self._expressions.find_in_turns(expression, self._named, turn)
 
     def _topic(self, name: str) -> Topic | None:
         topic = self.picture.topics.get(name)
@@ -105,6 +133,12 @@ class Topics:
             )
             topic.views[self._hashed_with] = known
         return known
+
+
+def _keep(kept: dict[frozenset[str], Found], names: frozenset[str], found: Found) -> None:
+    if len(kept) >= SUBSCRIPTIONS_KEPT:
+        kept.clear()
+    kept[names] = found
 
 
 def _racks(picture: Picture) -> Mapping[int, str]:

@@ -123,3 +123,87 @@ async def test_every_setting_has_its_documentation():
 @pytest.mark.parametrize("number", [0, 1, 3, 64, -1])
 def test_other_numbers_are_unknown_resources(number):
     assert ResourceType.of(number) is ResourceType.UNKNOWN
+
+
+# Groups
+
+GROUP = paths.group_config("readers of/all")
+SESSION, HEARTBEAT = "consumer.session.timeout.ms", "consumer.heartbeat.interval.ms"
+
+
+async def alter_group(scene, *changes, name="readers of/all", validate_only=False):
+    await scene.admin.alter(ResourceType.GROUP, name, changes, validate_only=validate_only)
+
+
+async def test_a_group_is_configured_and_described_whether_it_is_there_or_not():
+    scene = await config_scene({"group.consumer.heartbeat.interval.ms": "6000"})
+    await alter_group(scene, setting(SESSION, "50000"))
+    assert await stored_config(scene.store, GROUP) == {SESSION: "50000"}
+    told = await shown(scene, ResourceType.GROUP, "readers of/all")
+    assert {name: each.value for name, each in told.items()} == {
+        SESSION: "50000",
+        HEARTBEAT: "6000",
+    }
+    assert (told[SESSION].config_source, told[HEARTBEAT].config_source) == (8, 5)
+    (synonym,) = told[HEARTBEAT].synonyms
+    assert (synonym.name, synonym.value, synonym.source) == (HEARTBEAT, "6000", 5)
+    others = await shown(scene, ResourceType.GROUP, "another")
+    assert (others[SESSION].value, others[SESSION].config_source) == ("45000", 5)
+
+
+async def test_nothing_is_left_of_a_group_that_is_not_configured_any_more():
+    scene = await config_scene()
+    await alter_group(scene, setting(SESSION, "50000"))
+    deletion = ConfigChange(name=SESSION, config_operation=Operation.DELETE.value, value=None)
+    await alter_group(scene, deletion)
+    assert "groups" not in await scene.store.children("/config")
+
+
+async def test_what_a_group_is_configured_to_is_replaced():
+    scene = await config_scene()
+    for name, value in ((SESSION, "50000"), (HEARTBEAT, "7000")):
+        texts = [ConfigText(name=name, value=value)]
+        await scene.admin.replace(ResourceType.GROUP, "readers of/all", texts, validate_only=False)
+    assert await stored_config(scene.store, GROUP) == {HEARTBEAT: "7000"}
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "rule"),
+    [
+        (SESSION, "44999", "between group.consumer.min.session.timeout.ms and"),
+        (SESSION, "60001", "between group.consumer.min.session.timeout.ms and"),
+        (HEARTBEAT, "4999", "between group.consumer.min.heartbeat.interval.ms and"),
+        (HEARTBEAT, "soon", "consumer.heartbeat.interval.ms=soon"),
+        ("retention.ms", "1", "Groups have no such setting: retention.ms"),
+    ],
+)
+async def test_what_a_group_cannot_be_is_refused_and_not_written(name, value, rule):
+    scene = await config_scene()
+    with pytest.raises(InvalidConfig, match=rule):
+        await alter_group(scene, setting(name, value))
+    assert "groups" not in await scene.store.children("/config")
+
+
+async def test_a_groups_sessions_are_longer_than_its_heartbeats_are_apart():
+    scene = await config_scene(
+        {
+            "group.consumer.min.session.timeout.ms": "1",
+            "group.consumer.max.heartbeat.interval.ms": "50000",
+        }
+    )
+    with pytest.raises(InvalidConfig, match=f"must be less than {SESSION}"):
+        await alter_group(scene, setting(SESSION, "45000"), setting(HEARTBEAT, "45000"))
+
+
+async def test_groups_have_nothing_in_common():
+    scene = await config_scene()
+    with pytest.raises(InvalidRequest, match="name one"):
+        await alter_group(scene, setting(SESSION, "50000"), name="")
+    with pytest.raises(InvalidRequest, match="name one"):
+        await scene.descriptions.describe(ResourceType.GROUP, "")
+
+
+async def test_what_is_only_looked_at_of_a_group_is_not_written():
+    scene = await config_scene()
+    await alter_group(scene, setting(SESSION, "50000"), validate_only=True)
+    assert "groups" not in await scene.store.children("/config")

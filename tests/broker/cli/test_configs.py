@@ -70,6 +70,15 @@ def test_a_brokers_settings_are_described_and_changed_while_it_runs(command):
     assert values["log.dirs"][1] == "static broker"
 
 
+def test_a_groups_settings_are_described_and_changed(command):
+    group = ("group", "readers of/all")
+    command("configs", "alter", *group, "--set", "consumer.session.timeout.ms=50000")
+    (row,) = command("configs", "describe", *group).rows
+    assert row[:3] == ["consumer.session.timeout.ms", "50000", "group"]
+    command("configs", "alter", *group, "--unset", "consumer.session.timeout.ms")
+    assert not command("configs", "describe", *group).rows
+
+
 def _a_topic(command):
     command("topics", "create", "any", "--if-not-exists")
     return ["any"]

@@ -2,22 +2,26 @@
 
 import pytest
 
+from odradek.broker.coordinator.partition_log import PartitionLog
 from odradek.broker.groups.committing import (
+    AT_ONCE,
     InTransaction,
     NewCommit,
     commit,
     commit_in_transaction,
 )
 from odradek.broker.groups.group import Committer
-from odradek.broker.groups.offset_expiry import forget_unused
+from odradek.broker.groups.offset_expiry import forgetting_unused
+from odradek.broker.groups.records import group_key, group_value
 from odradek.broker.metadata.internal_topics import CONSUMER_OFFSETS
 from odradek.protocol.errors import (
     CoordinatorLoadInProgress,
-    CoordinatorNotAvailable,
     NotCoordinator,
 )
+from odradek.protocol.internal.group_log import GroupMetadataValue
 from odradek.protocol.types import TopicPartition
 from tests.support.group_coordinators import Coordinating, damage
+from tests.support.turn_counting import in_turns
 
 OTHER = 2
 PLACE = ("events", 0)
@@ -107,8 +111,66 @@ async def test_what_cannot_be_read_is_not_served(tmp_path):
     scene.lead(epoch=1, leader=OTHER, replicas=(OTHER, 1))
     scene.lead(epoch=2)
     await scene.settled()
-    with pytest.raises(CoordinatorNotAvailable):
+    with pytest.raises(NotCoordinator):
         scene.groups.shard("g")
+    assert not scene.groups.shards.is_loading
+
+
+def of_twins(key):
+    """A group in which one instance is two members, as nobody ever writes it."""
+    twins = [
+        GroupMetadataValue.MemberMetadata(
+            member_id=each,
+            group_instance_id="one",
+            client_id="",
+            client_host="",
+            rebalance_timeout=1,
+            session_timeout=1,
+            subscription=b"",
+            assignment=b"",
+        )
+        for each in ("a", "b")
+    ]
+    value = GroupMetadataValue(
+        protocol_type="consumer",
+        generation=1,
+        protocol="range",
+        leader="a",
+        current_state_timestamp=1,
+        members=twins,
+    )
+    return key, group_value(value)
+
+
+async def test_a_record_that_leads_nowhere_ends_the_loading_and_is_logged_once(tmp_path, caplog):
+    scene = Coordinating(tmp_path)
+    store(scene)
+    scene.groups.shard("g").log.append([of_twins(group_key("odd"))])
+    scene.lead(epoch=1, leader=OTHER, replicas=(OTHER, 1))
+    scene.lead(epoch=2)
+    with pytest.raises(AssertionError, match="one"):
+        await scene.settled()
+    with pytest.raises(NotCoordinator, match="cannot be loaded"):
+        scene.groups.shard("g")
+    assert not scene.groups.shards.is_loading
+    (line,) = [each for each in caplog.records if each.levelname == "ERROR"]
+    assert line.getMessage() == "loading __consumer_offsets-0 failed"
+
+
+async def test_what_could_not_be_loaded_is_tried_again_when_leadership_returns(tmp_path):
+    scene = Coordinating(tmp_path)
+    store(scene)
+    scene.groups.shard("g").log.append([of_twins(group_key("odd"))])
+    scene.lead(epoch=1, leader=OTHER, replicas=(OTHER, 1))
+    partition = scene.lead(epoch=2)
+    with pytest.raises(AssertionError):
+        await scene.settled()
+    scene.started.clear()
+    PartitionLog(partition, scene.means).append([(group_key("odd"), None)])
+    scene.lead(epoch=3, leader=OTHER, replicas=(OTHER, 1))
+    scene.lead(epoch=4)
+    await scene.settled()
+    assert stored(scene) == 5
 
 
 async def test_records_that_nobody_knows_are_passed_over(tmp_path):
@@ -126,6 +188,31 @@ async def test_offsets_go_with_their_partitions(tmp_path):
     store(scene)
     scene.groups.partitions_deleted([TopicPartition(*PLACE)])
     await scene.settled()
+    assert not scene.groups.shard("g").offsets
+
+
+def store_many(scene):
+    commits = [NewCommit(("events", number), 5, 1, "", 3) for number in range(10 * AT_ONCE)]
+    commit(scene.groups.shard("g"), "g", Committer("", None, -1), commits)
+    return [TopicPartition(*each.place) for each in commits]
+
+
+@pytest.mark.usefixtures("short_turns")
+async def test_others_have_their_turns_while_many_offsets_are_forgotten(tmp_path):
+    scene = Coordinating(tmp_path, retention_minutes=1)
+    store_many(scene)
+    _, turns = await in_turns(scene.groups.forget_unused())
+    assert turns > 9
+    assert not scene.groups.shard("g").offsets
+
+
+@pytest.mark.usefixtures("short_turns")
+async def test_others_have_their_turns_while_offsets_of_many_partitions_go(tmp_path):
+    scene = Coordinating(tmp_path)
+    scene.groups.partitions_deleted(store_many(scene))
+    (deleting,) = scene.started
+    _, turns = await in_turns(deleting)
+    assert turns > 9
     assert not scene.groups.shard("g").offsets
 
 
@@ -148,5 +235,5 @@ async def test_who_still_goes_through_groups_that_are_no_longer_ours_deletes_not
     scene.lead(epoch=2)
     await scene.settled()
     end = before.log.end_offset
-    forget_unused(before, "g")
+    assert [*forgetting_unused(before, "g")]
     assert before.log.end_offset == end

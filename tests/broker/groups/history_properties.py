@@ -25,7 +25,7 @@ from odradek.broker.groups.committing import (
     delete_offsets,
 )
 from odradek.broker.groups.group import Committer
-from odradek.broker.groups.offset_expiry import forget_unused
+from odradek.broker.groups.offset_expiry import forgetting_unused
 from odradek.protocol.errors import KafkaError, KafkaStorageError, RequestTimedOut
 from tests.support.group_scene import EPOCH_MS, GROUP, GroupScene
 
@@ -214,7 +214,7 @@ class GroupHistory(RuleBasedStateMachine):
     @rule()
     def unused_offsets_go(self):
         for group in (GROUP, "outside"):
-            forget_unused(self.scene.shard, group)
+            list(forgetting_unused(self.scene.shard, group))
         if GROUP not in self.scene.shard.groups:
             self.generation = self.stored_generation = 0
 

@@ -8,7 +8,7 @@ from odradek.broker.groups.committing import (
     commit,
     commit_in_transaction,
     delete_offsets,
-    forget_partitions,
+    forgetting_partitions,
 )
 from odradek.broker.groups.group import Committer
 from odradek.protocol.errors import (
@@ -154,18 +154,18 @@ class TestDeleting:
         places = [("events", number) for number in range(2500)]
         commit(scene.shard, GROUP, OUTSIDE, [new(5, place) for place in places])
         delete_offsets(scene.shard, GROUP, places)
-        assert [batch.count for batch in scene.log.batches] == [2500, 1000, 1000, 500]
+        assert [batch.count for batch in scene.log.batches] == [2500, 500, 500, 500, 500, 500]
         assert same(scene)
 
     def test_those_of_partitions_that_are_gone(self, scene):
         commit(scene.shard, GROUP, OUTSIDE, [new(5), new(6, OTHER)])
-        forget_partitions(scene.shard, GROUP, [PLACE])
+        assert [*forgetting_partitions(scene.shard, GROUP, [PLACE])]
         assert offsets_in(scene.shard) == {OTHER: 6}
 
     def test_what_cannot_be_written_stays(self, scene):
         commit(scene.shard, GROUP, OUTSIDE, [new(5)])
         scene.log.failure = NotLeader()
-        forget_partitions(scene.shard, GROUP, [PLACE])
+        assert not [*forgetting_partitions(scene.shard, GROUP, [PLACE])]
         assert offsets_in(scene.shard) == {PLACE: 5}
 
 

@@ -3,10 +3,10 @@
 import pytest
 
 from odradek.broker.groups.log_failures import (
+    OF_A_CHANGE,
     OF_A_COMMIT,
     OF_A_FETCH,
     OF_A_GROUP,
-    OF_A_HEARTBEAT,
     told,
 )
 from odradek.protocol.errors import (
@@ -45,4 +45,4 @@ def test_who_asks_for_offsets_is_told_only_what_old_consumers_retry(failure):
 
 
 def test_a_heartbeat_that_is_not_replicated_in_time_does_not_stop_the_client_for_good():
-    assert told(RequestTimedOut(), OF_A_HEARTBEAT).error.name == "COORDINATOR_NOT_AVAILABLE"
+    assert told(RequestTimedOut(), OF_A_CHANGE).error.name == "COORDINATOR_NOT_AVAILABLE"

@@ -3,13 +3,15 @@
 import pytest
 
 from odradek.broker.groups.committing import (
+    AT_ONCE,
     InTransaction,
     NewCommit,
     commit,
     commit_in_transaction,
+    delete_offsets,
 )
 from odradek.broker.groups.group import Committer
-from odradek.broker.groups.offset_expiry import delete_group, forget_unused
+from odradek.broker.groups.offset_expiry import delete_group, forgetting_unused
 from odradek.protocol.errors import (
     GroupIdNotFound,
     KafkaError,
@@ -36,7 +38,7 @@ def store(scene, *places, at_ms=0, expires_ms=-1, committer=OUTSIDE):
 
 
 def left(scene):
-    forget_unused(scene.shard, GROUP)
+    list(forgetting_unused(scene.shard, GROUP))
     offsets = scene.shard.offsets.get(GROUP)
     return set() if offsets is None else set(offsets.committed)
 
@@ -95,7 +97,7 @@ def test_what_a_transaction_may_change_stays(scene):
 def test_a_group_that_is_empty_and_has_no_offsets_goes(scene):
     (member,) = scene.stable()
     scene.leave(member)
-    forget_unused(scene.shard, GROUP)
+    assert [*forgetting_unused(scene.shard, GROUP)]
     assert GROUP not in scene.shard.groups
     assert not scene.replayed().groups
 
@@ -107,6 +109,39 @@ def test_where_it_cannot_be_written_all_stays_until_the_next_time(scene):
     assert left(scene) == {PLACE}
     scene.log.failure = None
     assert left(scene) == set()
+
+
+@pytest.fixture
+def half_done(scene):
+    """More offsets than are looked at at once, and who forgets them, after the first step."""
+    places = [("events", number) for number in range(AT_ONCE + 2)]
+    store(scene, *places)
+    scene.pass_ms(20 * MINUTE_MS)
+    forgetting = forgetting_unused(scene.shard, GROUP)
+    next(forgetting)
+    return places, forgetting
+
+
+def test_what_is_committed_while_others_are_forgotten_stays(scene, half_done):
+    places, forgetting = half_done
+    store(scene, places[-1], at_ms=20 * MINUTE_MS)
+    assert [*forgetting]
+    assert set(scene.shard.offsets[GROUP].committed) == {places[-1]}
+
+
+def test_what_is_deleted_while_others_are_forgotten_is_not_missed(scene, half_done):
+    places, forgetting = half_done
+    delete_offsets(scene.shard, GROUP, places[-1:])
+    assert [*forgetting]
+    assert not scene.shard.offsets
+
+
+def test_a_group_that_goes_while_its_offsets_are_forgotten_leaves_nothing_to_do(scene, half_done):
+    _, forgetting = half_done
+    scene.shard.end()
+    count = len(scene.log.batches)
+    assert [*forgetting]
+    assert len(scene.log.batches) == count
 
 
 class TestDeletingAGroup:

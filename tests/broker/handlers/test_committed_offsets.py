@@ -15,6 +15,7 @@ from tests.support.calls import as_sent, called, in_the_end
 from tests.support.group_coordinators import Coordinating
 from tests.support.hosted_partitions import BROKER
 from tests.support.logs import NOW_MS
+from tests.support.turn_counting import MANY, in_turns
 
 COMMIT_VERSIONS = range(10)
 FETCH_VERSIONS = range(10)
@@ -239,6 +240,33 @@ def test_a_refusal_of_a_fetch_reaches_the_group(version):
         assert response.error_code == 56
     else:
         assert [each.error_code for each in response.topics[0].partitions] == [56, 56]
+
+
+@pytest.mark.usefixtures("short_turns")
+@pytest.mark.parametrize("version", FETCH_VERSIONS[1:])
+async def test_others_have_their_turns_while_many_offsets_are_told(scene, version):
+    scene = scene()
+    scene.know("events", partitions=MANY)
+    await commit(scene, *((index, 7, "") for index in range(MANY)))
+    request = fetching(range(MANY) if version < 2 else None, version, "g")
+    fetching_all = called(request, version=version)
+    telling = offset_fetch.handle(scene.groups, scene.cluster, scene.old, fetching_all)
+    response, turns = await in_turns(telling)
+    assert turns >= MANY
+    told = response.groups[0] if version >= 8 else response
+    assert len(told.topics[0].partitions) == MANY
+
+
+async def test_what_is_committed_while_many_are_told_is_not_told(scene):
+    scene = scene()
+    scene.know("events", partitions=MANY)
+    await commit(scene, *((index, 7, "") for index in range(MANY)))
+    telling = offset_fetch.handle(
+        scene.groups, scene.cluster, scene.old, called(fetching(None, 9, "g"))
+    )
+    await commit(scene, *((index, 8, "") for index in range(MANY)))
+    (told,) = (await telling).groups
+    assert {each.committed_offset for each in told.topics[0].partitions} == {7}
 
 
 async def test_offsets_are_deleted_each_alone(scene):

@@ -12,6 +12,7 @@ from odradek.broker.handlers import (
     describe_groups,
     list_groups,
 )
+from odradek.broker.settings.consumer_groups import OneGroupSettings
 from odradek.protocol.api.consumer_group_describe import ConsumerGroupDescribeRequest
 from odradek.protocol.api.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from odradek.protocol.api.delete_groups import DeleteGroupsRequest
@@ -23,6 +24,7 @@ from tests.support.calls import as_sent, called, in_the_end, versions_of
 from tests.support.group_coordinators import Coordinating
 from tests.support.hosted_partitions import BROKER
 from tests.support.metadata_updates import cluster, state, topic_id, update
+from tests.support.turn_counting import MANY, in_turns
 
 HEARTBEATS = pytest.mark.parametrize("version", versions_of(ConsumerGroupHeartbeatRequest))
 DESCRIPTIONS = pytest.mark.parametrize("version", versions_of(ConsumerGroupDescribeRequest))
@@ -125,6 +127,13 @@ async def test_a_broker_that_does_not_coordinate_the_group_says_so(tmp_path, ver
     assert not scene.groups.shard("g").groups
 
 
+async def test_members_are_told_the_interval_of_their_group(tmp_path):
+    scene = Scene(tmp_path)
+    own = {"g": OneGroupSettings(heartbeat_interval_ms=9_000)}
+    scene.groups.world = replace(scene.groups.world, configured=own)
+    assert (await beaten(scene, 1)).heartbeat_interval_ms == 9_000
+
+
 # What is shown
 
 
@@ -173,7 +182,7 @@ async def test_what_may_be_done_with_a_group_is_told_on_demand(tmp_path):
     (silent,) = await described(scene, 1, "g")
     (told,) = await described(scene, 1, "g", include_authorized_operations=True)
     assert silent.authorized_operations == -(2**31)
-    assert told.authorized_operations > 0
+    assert told.authorized_operations == 1 << 3 | 1 << 6 | 1 << 8 | 1 << 10 | 1 << 11
 
 
 async def test_both_kinds_are_listed_and_only_classic_ones_described_as_such(tmp_path):
@@ -202,6 +211,52 @@ async def test_an_empty_group_is_deleted_and_one_with_members_is_not(tmp_path):
     (deleted,) = (await answer(delete_groups, scene, request, 2)).results
     assert error(deleted) == "NONE"
     assert error((await described(scene, 1, "g"))[0]) == "GROUP_ID_NOT_FOUND"
+
+
+# What is much
+
+
+def with_many_topics(path, count):
+    scene = Scene(path)
+    scene.cluster = cluster(update({f"t{number}": [state(0)] for number in range(count)}))
+    return scene
+
+
+@pytest.mark.usefixtures("short_turns")
+async def test_others_have_their_turns_while_many_names_are_matched(tmp_path):
+    scene = with_many_topics(tmp_path, MANY)
+    joining = called(beating(subscribed_topic_regex="t1."))
+    joined, turns = await in_turns(consumer_group_heartbeat.handle(scene.groups, joining))
+    assert turns >= MANY
+    assert len(joined.assignment.topic_partitions) == 10
+    second = consumer_group_heartbeat.handle(
+        scene.groups, called(beating("m2", subscribed_topic_regex="t1."))
+    )
+    assert error(second) == "NONE"
+
+
+@pytest.mark.usefixtures("short_turns")
+async def test_names_that_come_are_matched_in_turns_for_members_that_stay(tmp_path):
+    scene = with_many_topics(tmp_path, 1)
+    await beaten(scene, 1, subscribed_topic_regex=".*9")
+    scene.cluster = cluster(update({f"t{number}": [state(0)] for number in range(200)}))
+    staying = consumer_group_heartbeat.handle(scene.groups, called(beating("m", 1)))
+    stayed, turns = await in_turns(staying)
+    assert turns > MANY
+    assert len(stayed.assignment.topic_partitions) == 20
+
+
+@pytest.mark.usefixtures("short_turns")
+async def test_others_have_their_turns_while_a_large_group_is_described(tmp_path):
+    scene = with_many_topics(tmp_path, MANY)
+    for member in ("m1", "m2"):
+        await beaten(scene, 1, member, subscribed_topic_regex=".*")
+    request = ConsumerGroupDescribeRequest(group_ids=["g"] * 5, include_authorized_operations=False)
+    describing = consumer_group_describe.handle(scene.groups, called(request))
+    shown, turns = await in_turns(describing)
+    assert turns > 10
+    assert [len(each.members) for each in shown.groups] == [2] * 5
+    assert shown.groups[0] == shown.groups[4]
 
 
 async def test_a_heartbeat_that_is_not_replicated_in_time_is_to_be_sent_again(tmp_path):

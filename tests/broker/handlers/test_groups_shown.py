@@ -13,6 +13,7 @@ from odradek.protocol.errors import KafkaStorageError
 from tests.broker.handlers.test_group_members import joined, synced
 from tests.support.calls import as_sent, called, in_the_end, versions_of
 from tests.support.group_coordinators import Coordinating
+from tests.support.turn_counting import MANY, in_turns
 
 NOT_ASKED_FOR = -(2**31)
 
@@ -71,6 +72,15 @@ async def test_what_may_be_done_is_told_if_it_is_asked_for(tmp_path):
     assert shown.authorized_operations == NOT_ASKED_FOR
     (shown,) = described(scene, 5, "g", include_authorized_operations=True)
     assert shown.authorized_operations == 1 << 3 | 1 << 6 | 1 << 8
+
+
+@pytest.mark.usefixtures("short_turns")
+async def test_others_have_their_turns_while_many_are_shown(tmp_path):
+    call = called(DescribeGroupsRequest(groups=["g", "offsets"] * MANY))
+    scene = await prepared(tmp_path)
+    response, turns = await in_turns(describe_groups.handle(scene.groups, call))
+    assert turns > MANY
+    assert [each.group_state for each in response.groups] == ["Stable", "Empty"] * MANY
 
 
 async def test_another_broker_is_asked_for_others(tmp_path):

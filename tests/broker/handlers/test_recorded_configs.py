@@ -43,6 +43,7 @@ SHOWN_AS_DEFAULT = {"log.retention.minutes", "log.roll.hours"}
 _FAILS = "Kafka fails, with UNKNOWN_SERVER_ERROR"
 _SILENT = "Kafka never answers"
 _FIXED = "it can be changed by a restart only"
+_OF_A_GROUP = "single groups are configured, as from 4.0 on"
 _HIDDEN = "what the broker's own value hides is checked too, or removing that could fail"
 ANSWERED_OTHERWISE = {
     "no.such.setting 2 3 of the broker": _FAILS,
@@ -66,6 +67,8 @@ ANSWERED_OTHERWISE = {
     "log.retention.ms=0 alone of all brokers": _HIDDEN,
     "unknown resources are replaced": _SILENT,
     "resources are replaced twice": _SILENT,
+    "metrics and a group": _OF_A_GROUP,
+    "all of metrics and a group": _OF_A_GROUP,
     "a logger without a level": "a package is a logger here, whether it logs or not",
 }
 

@@ -9,7 +9,7 @@ from functools import partial
 
 import pytest
 
-from odradek.broker.call import Parked
+from odradek.broker.call import Parked, Promised
 from odradek.broker.handlers import fetch, produce
 from odradek.broker.router import Route, Router
 from odradek.protocol.api.produce import ProduceRequest
@@ -104,6 +104,66 @@ async def test_a_produce_that_waits_for_replicas_keeps_no_bytes(tmp_path, thread
     partition.follower_fetched(OTHER, offset=6, start_offset=0)
     for client in clients:
         assert await client.receive()
+
+
+class Promising:
+    """Answers with what its futures bring."""
+
+    def __init__(self):
+        self.futures = []
+
+    def __call__(self, frame, peer):
+        self.futures.append(asyncio.get_running_loop().create_future())
+        return Promised(self.futures[-1], lambda text: [framed(text)])
+
+
+@both
+async def test_what_is_promised_is_answered_without_a_task(threads):
+    promising = Promising()
+    server = await serving(promising, num_network_threads=threads)
+    clients = [await Client.connect(server) for _ in range(5)]
+    for count, client in enumerate(clients, start=1):
+        await client.send(framed(b"ask"))
+        await until(lambda count=count: len(promising.futures) == count)
+    assert len(server._pending) == 5
+    names = {task.get_name() for task in asyncio.all_tasks()}
+    assert not [name for name in names if name.startswith("request from")]
+    for number, future in enumerate(promising.futures):
+        future.set_result(b"%d" % number)
+    assert [await client.receive() for client in clients] == [b"%d" % each for each in range(5)]
+    assert len(server._pending) == 0
+    await clients[0].send(framed(b"again"))
+    await until(lambda: len(promising.futures) == 6)
+    promising.futures[5].set_result(b"more")
+    assert await clients[0].receive() == b"more"
+
+
+@both
+async def test_what_is_promised_to_a_peer_that_has_gone_leaves_nothing_behind(threads):
+    promising = Promising()
+    server = await serving(promising, num_network_threads=threads)
+    client = await Client.connect(server)
+    await client.send(framed(b"ask"))
+    await until(lambda: promising.futures)
+    client.reset()
+    await until(lambda: len(server) == 0 and len(server._pending) == 0)
+    assert promising.futures[0].cancelled()
+    await until(lambda: not any(unsettled_in(server)))
+
+
+@both
+async def test_a_promise_that_cannot_be_kept_closes_its_connection_alone(threads):
+    def promise(frame, peer):
+        future = asyncio.get_running_loop().create_future()
+        future.set_result(b"no number" if bytes(frame) == b"odd" else b"7")
+        return Promised(future, lambda text: [framed(b"%d" % int(text))])
+
+    server = await serving(promise, num_network_threads=threads)
+    odd, other = [await Client.connect(server) for _ in range(2)]
+    await odd.send(framed(b"odd"))
+    await other.send(framed(b"even"))
+    assert await other.receive() == b"7"
+    await until(lambda: len(server) == 1)
 
 
 @both

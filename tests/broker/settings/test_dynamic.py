@@ -282,3 +282,27 @@ async def test_a_change_in_the_store_is_in_force_when_the_store_has_told_of_it()
         await is_told.wait()
         await changes.close()
     assert settings.current.log.retention_ms == 3
+
+
+# Groups
+
+
+async def test_groups_are_loaded_change_and_go():
+    store, settings = await opened(), dynamic()
+    await store.create("/config/groups")
+    group = paths.group_config("a/b")
+    await write(store, group, {"consumer.session.timeout.ms": "50000", "unknown": "x"})
+    await settings.load(store)
+    assert settings.groups["a/b"].session_timeout_ms == 50_000
+    assert settings.groups["a/b"].heartbeat_interval_ms == 5_000
+    await settings.take(group, {"consumer.heartbeat.interval.ms": "never"})
+    assert settings.groups["a/b"].session_timeout_ms == 45_000
+    await settings.take(group, {})
+    assert not settings.groups
+
+
+async def test_what_all_groups_have_in_common_is_nobodys():
+    settings = dynamic()
+    entity = paths.ConfigEntity(paths.EntityType.GROUP, "<default>")
+    await settings.take(entity, {"consumer.session.timeout.ms": "50000"})
+    assert not settings.groups

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from odradek.broker.settings import reference
+from odradek.broker.settings.consumer_groups import OneGroupSettings
 from odradek.broker.settings.server_settings import BY_NAME, TABLES, ServerSettings
 from odradek.broker.settings.sources import load
 from odradek.config import properties
@@ -50,4 +51,4 @@ def test_the_first_example_is_one_broker_alone():
 
 
 def test_the_page_has_every_table():
-    assert {table for _, table in reference.SECTIONS} == {*TABLES, TopicSettings}
+    assert {table for _, table in reference.SECTIONS} == {*TABLES, TopicSettings, OneGroupSettings}

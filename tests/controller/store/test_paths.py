@@ -57,6 +57,7 @@ BUILT = {
     ).path,
     "/config/ips/::1": paths.ip_config("::1").path,
     "/config/ips/<default>": paths.ip_config(None).path,
+    "/config/groups/a%2Fb": paths.group_config("a/b").path,
 }
 
 
@@ -221,6 +222,7 @@ ENTITIES = {
     "users/u/clients/c": ConfigEntity(EntityType.USER, "u", "c"),
     "users/<default>/clients/c": ConfigEntity(EntityType.USER, "<default>", "c"),
     "ips/10.0.0.1": ConfigEntity(EntityType.IP, "10.0.0.1"),
+    "groups/a%2Fb": ConfigEntity(EntityType.GROUP, "a%2Fb"),
 }
 
 
@@ -240,7 +242,7 @@ def test_an_entity_is_parsed_from_the_form_it_is_shown_in(text):
         "/topics/t",
         "topics/t/",
         "changes/c",
-        "groups/g",
+        "client-metrics/m",
         "users/u/clients",
         "users/u/clients/",
         "users//clients/c",

@@ -55,6 +55,21 @@ def test_every_kind_of_record_is_read_as_it_was_written():
     assert group.subscribed_topics() == {"a", "b", "c1"}
 
 
+def test_what_is_subscribed_to_is_known_after_each_record():
+    group = loaded()
+    other = MemberMetadata(subscription=Subscription(frozenset({"b", "d"})))
+    resolved = Resolved(frozenset({"c1"}), 77)
+    for record, expected in [
+        (records.member_metadata(GROUP, "m", METADATA), {"a", "b"}),
+        (records.member_metadata(GROUP, "n", other), {"a", "b", "d"}),
+        (records.expression(GROUP, "c.*", resolved), {"a", "b", "c1", "d"}),
+        (records.without_member(GROUP, "n")[-1], {"a", "b", "c1"}),
+        (records.expression(GROUP, "c.*", None), {"a", "b"}),
+    ]:
+        group.apply(record)
+        assert group.subscribed_topics() == expected
+
+
 def test_the_hash_is_where_kafka_4_1_has_it():
     _, value = as_stored(records.group_epoch(GROUP, 1, 0x7B1E6BE792088E98))
     assert value == bytes.fromhex("0000000000010100087b1e6be792088e98")

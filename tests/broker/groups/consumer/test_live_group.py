@@ -1,5 +1,7 @@
 """Tests of broker/groups/consumer/live_group.py and requests.py."""
 
+import sys
+
 import pytest
 
 from odradek.broker.groups.committing import (
@@ -10,11 +12,14 @@ from odradek.broker.groups.committing import (
 )
 from odradek.broker.groups.group import Committer, GroupType
 from odradek.broker.groups.offset_expiry import delete_group
+from odradek.broker.settings.consumer_groups import OneGroupSettings
+from odradek.protocol.error_codes import ErrorCode
 from odradek.protocol.errors import (
     CoordinatorNotAvailable,
     GroupIdNotFound,
     IllegalGeneration,
     KafkaError,
+    MessageTooLarge,
     NonEmptyGroup,
     NotEnoughReplicas,
     StaleMemberEpoch,
@@ -136,6 +141,57 @@ def test_nothing_is_left_of_a_group_that_could_not_be_begun(scene):
     assert not scene.shard.groups
 
 
+def test_a_group_may_have_a_session_of_its_own(scene):
+    scene.configured[GROUP] = OneGroupSettings(session_timeout_ms=60_000)
+    scene.join("m1", "a")
+    scene.base.pass_ms(59_000)
+    assert "m1" in scene.live.group.members
+    del scene.configured[GROUP]
+    scene.beat("m1", 1)
+    scene.base.pass_ms(SESSION_MS + 1_000)
+    assert scene.live.is_empty
+
+
+# What it costs
+
+
+def calls_made(act):
+    """How many functions were called meanwhile, Python's and C's: no clock is as steady."""
+    count = 0
+
+    def note(frame, event, argument):
+        nonlocal count
+        count += event in ("call", "c_call")
+
+    sys.setprofile(note)
+    try:
+        act()
+    finally:
+        sys.setprofile(None)
+    return count
+
+
+@pytest.mark.parametrize("assignor", ["uniform", "range"])
+def test_a_join_takes_few_calls_for_a_partition(scene, assignor):
+    partitions = 4_000
+    scene.set_topic("large", partitions)
+    for number in range(9):
+        scene.join(f"m{number}", "large", server_assignor=assignor)
+    count = calls_made(lambda: scene.join("last", "large", server_assignor=assignor))
+    assert sum(map(len, scene.live.group.target.values())) == partitions
+    assert count < 2 * partitions
+
+
+def test_a_heartbeat_that_changes_nothing_takes_as_many_calls_in_a_large_group(scene):
+    def calls_in_a_group_of(size):
+        scene.set_topic("large", size)
+        scene.join("m", "large")
+        epoch = scene.member("m").epoch
+        return calls_made(lambda: scene.beat("m", epoch))
+
+    assert calls_in_a_group_of(5) == calls_in_a_group_of(4_000)
+
+
 # Loading
 
 
@@ -173,6 +229,16 @@ def test_what_is_told_of_it(scene):
     assert not scene.live.is_subscribed_to("b")
 
 
+def test_a_group_is_subscribed_to_what_its_members_are_at_the_moment(scene):
+    scene.join("m1", "a")
+    scene.join("m2", "b")
+    assert scene.live.is_subscribed_to("b")
+    scene.beat("m2", -1)
+    assert not scene.live.is_subscribed_to("b")
+    scene.beat("m1", 1, subscribed_topic_names=["c"])
+    assert (scene.live.is_subscribed_to("a"), scene.live.is_subscribed_to("c")) == (False, True)
+
+
 def test_members_commit_in_their_epoch(scene):
     scene.join("m1", "a")
     assert commit_at(scene, 1) is not None
@@ -193,13 +259,42 @@ def test_nobody_commits_from_outside_unless_the_group_is_empty(scene):
     assert commit_at(scene, -1, member_id="") is not None
 
 
-def test_a_transaction_that_tells_nothing_of_the_group_commits_as_to_a_classic_one(scene):
+#: Whether the group has members, who commits -> what Kafka 4.1.1 answers to TxnOffsetCommit
+IN_TRANSACTIONS = {
+    (True, Committer("", None, -1)): "NONE",
+    (True, Committer("", None, 1)): "UNKNOWN_MEMBER_ID",
+    (True, Committer("m1", None, 1)): "NONE",
+    (True, Committer("m1", None, -1)): "ILLEGAL_GENERATION",
+    (True, Committer("m1", None, 7)): "ILLEGAL_GENERATION",
+    (True, Committer("x", None, 1)): "UNKNOWN_MEMBER_ID",
+    (True, Committer("x", None, -1)): "UNKNOWN_MEMBER_ID",
+    (True, Committer("", "i", -1)): "UNKNOWN_MEMBER_ID",
+    (False, Committer("", None, -1)): "NONE",
+    (False, Committer("m1", None, 1)): "UNKNOWN_MEMBER_ID",
+    (False, Committer("m1", None, -1)): "NONE",
+}
+
+
+@pytest.mark.parametrize(("told", "expected"), IN_TRANSACTIONS.items())
+def test_who_commits_in_a_transaction_is_answered_as_by_kafka(scene, told, expected):
+    has_members, committer = told
     scene.join("m1", "a")
-    place, transaction = NewCommit(("a", 0), 5, -1, "", 0), InTransaction(1, 0)
-    outside, member = Committer("", None, -1), Committer("m1", None, 7)
-    assert commit_in_transaction(scene.shard, GROUP, outside, transaction, [place]) is not None
-    with pytest.raises(StaleMemberEpoch):
-        commit_in_transaction(scene.shard, GROUP, member, transaction, [place])
+    if not has_members:
+        scene.beat("m1", -1)
+    place, answered = NewCommit(("a", 0), 5, -1, "", 0), "NONE"
+    try:
+        commit_in_transaction(scene.shard, GROUP, committer, InTransaction(1, 0), [place])
+    except KafkaError as refused:
+        answered = refused.error.name
+    assert answered == expected
+
+
+def test_what_is_larger_than_a_batch_is_refused_as_by_kafka_and_nothing_has_changed(scene):
+    scene.base.log.failure = MessageTooLarge()
+    with pytest.raises(KafkaError) as refused:
+        scene.join("m1", "a")
+    assert refused.value.error is ErrorCode.UNKNOWN_SERVER_ERROR
+    assert not scene.shard.groups
 
 
 def test_members_ask_for_offsets_in_their_epoch(scene):

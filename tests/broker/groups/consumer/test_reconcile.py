@@ -23,7 +23,7 @@ def led(current, *target, epoch=5, held=(), owned=None):
     return reconcile(
         current,
         Target(epoch, partitions(A, *target)),
-        is_free=lambda each: each.partition not in held,
+        is_free=lambda each: each[1] not in held,
         owned=None if owned is None else partitions(A, *owned),
     )
 

@@ -12,15 +12,15 @@ def test_topics_are_found_by_name_and_id():
     topics = topics_after(update({"a": [state(0), state(1)]}))
     assert topics.id_of("a") == topic_id("a")
     assert topics.name_of(topic_id("a")) == "a"
-    assert topics.partition_counts(["a", "b"]) == {topic_id("a"): 2}
+    assert topics.partition_counts(frozenset({"a", "b"})) == {topic_id("a"): 2}
     assert topics.id_of("b") is None
 
 
 def test_topics_without_an_id_are_not_seen():
     topics = topics_after(update({"a": [state(0)]}, has_ids=False))
     assert topics.id_of("a") is None
-    assert topics.partition_counts(["a"]) == {}
-    assert topics.hash_of(["a"]) == 0
+    assert topics.partition_counts(frozenset({"a"})) == {}
+    assert topics.hash_of(frozenset({"a"})) == 0
 
 
 def test_the_same_picture_gives_the_same_topics():
@@ -42,20 +42,22 @@ def test_an_expression_is_matched_again_when_a_name_comes_or_goes():
     assert after.after(cache.picture).matching("a.") == {"a2"}
 
 
-def test_expressions_that_nobody_uses_any_more_are_not_kept_for_ever(monkeypatch):
-    monkeypatch.setattr("odradek.broker.groups.consumer.topics.EXPRESSIONS_KEPT", 3)
-    topics = topics_after(update({"a1": [state(0)]}))
+def test_what_is_known_of_subscriptions_is_not_kept_for_ever(monkeypatch):
+    monkeypatch.setattr("odradek.broker.groups.consumer.topics.SUBSCRIPTIONS_KEPT", 3)
+    topics = topics_after(update({"a": [state(0)]}))
     for number in range(10):
-        topics.matching(f"a{number}")
-    assert len(topics._matches) <= 3
-    assert topics.matching("a1") == {"a1"}
+        names = frozenset({"a", str(number)})
+        assert topics.partition_counts(names) == {topic_id("a"): 1}
+        assert topics.hash_of(names)
+    assert len(topics._counts) <= 3
+    assert len(topics._hashes) <= 3
 
 
 def test_the_hash_changes_with_partitions_and_racks_and_not_with_leaders():
-    base = topics_after(update({"a": [state(0)]})).hash_of(["a"])
-    grown = topics_after(update({"a": [state(0), state(1)]})).hash_of(["a"])
-    led_by_another = topics_after(update({"a": [state(0, leader=2)]})).hash_of(["a"])
+    base = topics_after(update({"a": [state(0)]})).hash_of(frozenset({"a"}))
+    grown = topics_after(update({"a": [state(0), state(1)]})).hash_of(frozenset({"a"}))
+    led_by_another = topics_after(update({"a": [state(0, leader=2)]})).hash_of(frozenset({"a"}))
     racks = [live_broker(1, rack="r1"), live_broker(2)]
-    racked = topics_after(update({"a": [state(0)]}, brokers=racks)).hash_of(["a"])
+    racked = topics_after(update({"a": [state(0)]}, brokers=racks)).hash_of(frozenset({"a"}))
     assert len({base, grown, racked}) == 3
     assert led_by_another == base

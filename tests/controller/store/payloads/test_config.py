@@ -88,7 +88,7 @@ def test_a_change_of_version_1_is_read(kind, path):
         b'{"version":3,"entity_path":"topics/T"}',
         b'{"version":2}',
         b'{"version":2,"entity_path":"T"}',
-        b'{"version":2,"entity_path":"groups/T"}',
+        b'{"version":2,"entity_path":"client-metrics/T"}',
         b'{"version":2,"entity_path":1}',
         b'{"version":1,"entity_path":"topics/T"}',
         b'{"version":1,"entity_type":"users","entity_name":"u"}',

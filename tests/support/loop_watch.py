@@ -6,7 +6,7 @@
 
 A process of its own sends one small request after the other, and measures how long each takes but
 for the time in which it, or a thread of the broker, was ready to run and had no processor: of that
-Linux keeps account.  (The loop may wait for another thread that has Python's lock and no processor.)
+Linux keeps account.  (The loop may wait for a thread that has Python's lock and no processor.)
 What is left is what the loop did before this request had its turn, computing or asleep, however
 busy the machine is with anything else.
 

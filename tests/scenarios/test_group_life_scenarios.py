@@ -62,7 +62,7 @@ def test_g1_chained_groups_under_churn_let_every_record_through(
             everybody.append(some[number % SIZE])
     wait_until(is_all_committed(broker, f"{kind}-raw", len(values)))
     readers = [each for each in everybody if each.options.topics == [refined]]
-    wait_until(lambda: set(values) <= {value for each in readers for _, _, value in each.records})
+    check_none_skipped(readers, values)
     refusals = [event["error"] for each in everybody for event in each.happened("refused")]
     assert "UNKNOWN_MEMBER_ID" not in refusals, refusals
     wait_until(lambda: share(present["refined"], places_of(refined, PARTITIONS)))
@@ -93,6 +93,7 @@ def test_g2_a_bounce_shorter_than_the_session_costs_no_rebalance(
         wait_until(is_all_committed(broker, group, 60 * (number + 1)))
     assert [each.rebalances for each in everybody] == before
     assert member_ids(broker, group) == ids
+    check_none_skipped(everybody, values)
     consumed = sorted(value for each in everybody for _, _, value in each.records)
     assert consumed == sorted(values), "each record once: nobody's position was lost"
     check_commits(everybody)
@@ -162,8 +163,8 @@ def test_g8_a_member_that_pauses_past_its_session_is_out_and_commits_nothing(
     other.pause()
     paused.order("commit", topic, partition, 99)
     paused.resume()
-    paused.wait_until(lambda: paused.happened("refused"))
-    assert paused.happened("refused")[0]["error"] in REFUSALS
+    paused.wait_until(lambda: paused.happened("refused") or paused.happened("committed"))
+    assert [event["error"] in REFUSALS for event in paused.happened("refused")] == [True]
     with WireMember(broker.address, group) as same:
         same.id, same.generation = gone, 1
         assert same.commit(topic, 99) == "UNKNOWN_MEMBER_ID"

@@ -20,7 +20,9 @@ from tests.support.member_consumer import (
     Record,
     Tell,
     Told,
-    expression_in,
+    records,
+    settings,
+    subscription,
 )
 
 ASSIGNORS = {
@@ -40,16 +42,8 @@ class AiokafkaMember:
 
     async def _start(self, address: str, options: MemberOptions) -> None:
         self._consumer = AIOKafkaConsumer(
-            bootstrap_servers=address,
-            group_id=options.group,
-            group_instance_id=options.instance,
-            auto_offset_reset="earliest",
-            enable_auto_commit=False,
-            session_timeout_ms=options.session_ms,
-            heartbeat_interval_ms=options.session_ms // 5,
             partition_assignment_strategy=[ASSIGNORS[options.assignor]],
-            fetch_max_wait_ms=100,
-            metadata_max_age_ms=1000,
+            **settings(address, options),
         )
         await self._subscribe(options.topics)
         await self._consumer.start()
@@ -58,18 +52,11 @@ class AiokafkaMember:
         self._runner.run(self._subscribe(topics))
 
     async def _subscribe(self, topics: list[str]) -> None:
-        expression = expression_in(topics)
-        named = {"pattern": expression} if expression else {"topics": topics}
-        self._consumer.subscribe(listener=self._listener, **named)
+        self._consumer.subscribe(listener=self._listener, **subscription(topics))
 
     def poll(self) -> list[Record]:
         polling = self._consumer.getmany(timeout_ms=100, max_records=self._polled_max)
-        polled = self._runner.run(polling)
-        return [
-            (each.topic, each.partition, each.offset, each.value.decode())
-            for some in polled.values()
-            for each in some
-        ]
+        return records(self._runner.run(polling))
 
     def commit(self, offsets: Offsets, told: Told) -> None:
         self._runner.run(self._commit(offsets, told))

@@ -23,7 +23,10 @@ from tests.support.member_consumer import (
     Record,
     Tell,
     Told,
-    expression_in,
+    is_expression,
+    records,
+    settings,
+    subscription,
 )
 
 POLL_MS, POLL_FOR_RECORDS_MS = 100, 60_000
@@ -39,37 +42,23 @@ class KafkaPythonMember:
     def __init__(self, address: str, options: MemberOptions, tell: Tell) -> None:
         self._listener = Noted(tell)
         self._polled_max = options.polled_max
-        more = {"group_instance_id": options.instance} if options.instance else {}
         self._consumer = KafkaConsumer(
-            bootstrap_servers=address,
-            group_id=options.group,
-            auto_offset_reset="earliest",
-            enable_auto_commit=False,
-            session_timeout_ms=options.session_ms,
-            heartbeat_interval_ms=options.session_ms // 5,
             partition_assignment_strategy=[ASSIGNORS[options.assignor]],
-            fetch_max_wait_ms=100,
-            metadata_max_age_ms=1000,
-            **more,
+            **settings(address, options),
         )
         self.subscribe(options.topics)
-        self._are_topics_settled = self._expression is None
+        self._are_topics_settled = not self._may_topics_change
 
     def subscribe(self, topics: list[str]) -> None:
-        self._expression = expression_in(topics)
-        named = {"pattern": self._expression} if self._expression else {"topics": topics}
-        self._consumer.subscribe(listener=self._listener, **named)
+        self._consumer.subscribe(listener=self._listener, **subscription(topics))
+        self._may_topics_change = is_expression(topics)
         self._are_topics_settled = False
 
     def poll(self) -> list[Record]:
         timeout_ms = POLL_MS if self._are_topics_settled else POLL_FOR_RECORDS_MS
         polled = self._consumer.poll(timeout_ms=timeout_ms, max_records=self._polled_max)
-        self._are_topics_settled = self._expression is None
-        return [
-            (each.topic, each.partition, each.offset, each.value.decode())
-            for some in polled.values()
-            for each in some
-        ]
+        self._are_topics_settled = not self._may_topics_change
+        return records(polled)
 
     def commit(self, offsets: Offsets, told: Told) -> None:
         try:

@@ -5,9 +5,9 @@ Each library has a module of its own, so that a member's process imports no othe
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 #: The module of each, and its class there.
 LIBRARIES = {
@@ -55,6 +55,36 @@ class MemberConsumer(Protocol):
     def close(self) -> None: ...
 
 
-def expression_in(topics: list[str]) -> str | None:
-    """For libraries that have to be told that it is one."""
-    return topics[0] if topics[0].startswith("^") else None
+# What kafka-python and aiokafka have in common
+
+
+def settings(address: str, options: MemberOptions) -> dict[str, Any]:
+    return {
+        "bootstrap_servers": address,
+        "group_id": options.group,
+        "group_instance_id": options.instance,
+        "auto_offset_reset": "earliest",
+        "enable_auto_commit": False,
+        "session_timeout_ms": options.session_ms,
+        "heartbeat_interval_ms": options.session_ms // 5,
+        "fetch_max_wait_ms": 100,
+        "metadata_max_age_ms": 1000,
+    }
+
+
+def subscription(topics: list[str]) -> dict[str, Any]:
+    """They have to be told whether it is an expression."""
+    return {"pattern": topics[0]} if is_expression(topics) else {"topics": topics}
+
+
+def is_expression(topics: list[str]) -> bool:
+    return topics[0].startswith("^")
+
+
+def records(polled: Mapping[Any, Iterable[Any]]) -> list[Record]:
+    """By partition, as they are polled."""
+    return [
+        (each.topic, each.partition, each.offset, each.value.decode())
+        for some in polled.values()
+        for each in some
+    ]

@@ -85,7 +85,7 @@ def test_others_are_answered_while_the_records_of_a_batch_are_read(
 
 @of_linux
 def test_others_are_answered_while_an_offset_is_looked_for(broker, reader):
-    create_topic(broker.address, "looked-at")
+    create_topic(broker.address, "looked-at", retention_ms=-1)  # the records are of 1970
     with PartitionClient(broker.address, "looked-at") as client:
         assert client.produce(large()).error_code == 0
         for timestamp, offset in ((LARGEST, COUNT - 1), (COUNT - 1, COUNT - 1)):

@@ -1,4 +1,4 @@
-"""Loads of group members: commits, heartbeats, and many sessions beside other work.
+"""Loads of members of classic groups: commits, heartbeats, and many sessions beside other work.
 
 A group that commits has one member, whose session is as long as can be.
 """
@@ -8,12 +8,11 @@ from __future__ import annotations
 import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
-from uuid import uuid4
 
-from broker_clients import Latency, LeftOut, Served
+from broker_clients import Latency, Served
 from broker_conditions import compared
 from broker_figures import MB, Load, Measured, Tools, costed, topic
-from broker_raw import ask, fetch_frame, fetch_verdict
+from broker_raw import fetch_frame, fetch_verdict
 from broker_raw_loads import Shape, driven, fill, produced, served
 from broker_sides import Side
 from group_crowd import CrowdShape, crowd
@@ -22,17 +21,9 @@ from group_members import (
     commit_frame,
     commit_verdict,
     form,
-    frame,
     heartbeat_frame,
 )
 
-from odradek.protocol.api.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
-from odradek.protocol.api_keys import ApiKey
-
-CONSUMER_HEARTBEAT_VERSION = 0
-#: Behind size, correlation id, tags and throttling.
-CONSUMER_HEARTBEAT_VERDICT = 4 + 4 + 1 + 4
-REBALANCE_TIMEOUT_MS = 5 * 60 * 1000
 #: Of a session that nobody keeps alive, so many would have ended while the members are watched.
 SESSIONS_WATCHED = 3
 #: What is fetched while sessions are watched.
@@ -66,7 +57,7 @@ def _committed(side: Side, name: str, shape: Shape, tools: Tools, endings: ExitS
         group.id, name, 0, generation=group.generation, member_id=group.members[0].id
     )
     return costed(
-        side, lambda: _answered(side, committing, commit_verdict(name), shape, tools.seconds)
+        side, lambda: answered(side, committing, commit_verdict(name), shape, tools.seconds)
     )
 
 
@@ -75,50 +66,12 @@ def heartbeats(shape: Shape) -> Load:
         with ExitStack() as endings:
             (group,) = form(side.bootstrap, [f"heartbeats-{time.time_ns()}"], endings)
             beat = heartbeat_frame(group.id, group.generation, group.members[0].id)
-            return costed(side, lambda: _answered(side, beat, MEMBER_VERDICT, shape, tools.seconds))
+            return costed(side, lambda: answered(side, beat, MEMBER_VERDICT, shape, tools.seconds))
 
     return load
 
 
-def consumer_heartbeats(shape: Shape) -> Load:
-    """Of a member to which the broker assigns (KIP-848)."""
-
-    def load(side: Side, tools: Tools) -> Measured:
-        with topic(side) as name:
-            beat = _consumer_heartbeat(side, name)
-            return costed(
-                side,
-                lambda: _answered(side, beat, CONSUMER_HEARTBEAT_VERDICT, shape, tools.seconds),
-            )
-
-    return load
-
-
-def _consumer_heartbeat(side: Side, topic_name: str) -> bytes:
-    """Of a member that has joined; it owns nothing, whatever it is assigned."""
-    group_id = f"consumer-{time.time_ns()}"
-    key, version = ApiKey.CONSUMER_GROUP_HEARTBEAT, CONSUMER_HEARTBEAT_VERSION
-    joining = ConsumerGroupHeartbeatRequest(
-        group_id=group_id,
-        member_id=str(uuid4()),
-        member_epoch=0,
-        rebalance_timeout_ms=REBALANCE_TIMEOUT_MS,
-        subscribed_topic_names=[topic_name],
-        topic_partitions=[],
-    )
-    joined = ask(side.bootstrap, key, version, joining)
-    if joined.error_code:
-        raise LeftOut(f"error code {joined.error_code}: {joined.error_message}")
-    return frame(
-        key,
-        version,
-        ConsumerGroupHeartbeatRequest(
-            group_id=group_id, member_id=joined.member_id, member_epoch=joined.member_epoch
-        ),
-    )
-
-
-def _answered(side: Side, asked: bytes, verdict_position: int, shape: Shape, s: float) -> Served:
+def answered(side: Side, asked: bytes, verdict_position: int, shape: Shape, s: float) -> Served:
     outcome = driven(side, (asked,), verdict_position, shape, s)
     return served(shape, outcome, records=0)
 

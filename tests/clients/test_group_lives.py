@@ -1,30 +1,37 @@
 """What becomes of groups when members, or the broker, are killed; and large groups."""
 
 import asyncio
-from contextlib import ExitStack
+from collections import Counter
+from functools import partial
 
 import pytest
-from aiokafka import AIOKafkaConsumer, TopicPartition
+from aiokafka import AIOKafkaConsumer, ConsumerRebalanceListener, TopicPartition
 
-from odradek.protocol.api_keys import ApiKey
-from tests.clients.test_groups import PARTITIONS, SETTINGS, is_all_committed, send
 from tests.support.broker_process import BrokerProcess
 from tests.support.group_members import (
-    LIBRARIES,
-    Member,
+    PARTITIONS,
+    SETTINGS,
     check_commits,
     check_none_skipped,
-    committed,
-    described,
+    is_all_committed,
+    members,
     places_of,
+    send,
     share,
     wait_until,
 )
+from tests.support.group_wire import WireMember, committed, described, find_coordinator
+from tests.support.member_consumer import LIBRARIES
 from tests.support.partition_client import create_topic
-from tests.support.wire_client import call
+
+__all__ = ["members"]
 
 GROUPS = 20
 NAMES = [f"g{number}" for number in range(GROUPS)]
+INSTANCES = {name: f"only-of-{name}" if number % 2 else None for number, name in enumerate(NAMES)}
+NAMES_ONCE = Counter(NAMES)
+FIRST_GENERATION = 1
+POLLED_MAX = 5
 RECORDS = 200
 ENDINGS = pytest.mark.parametrize("ending", ["stop", "kill"])
 
@@ -36,90 +43,127 @@ def broker(tmp_path):
         assert "Traceback" not in running.log_text
 
 
-@pytest.fixture
-def members(broker):
-    with ExitStack() as stack:
-
-        def start(library, **options):
-            return stack.enter_context(Member(library, broker.address, **options))
-
-        yield start
-
-
 @ENDINGS
 def test_twenty_groups_go_on_at_their_last_commit_when_the_broker_comes_back(broker, ending):
     create_topic(broker.address, "t", partitions=1)
     send(broker.address, "t", RECORDS, partitions=1)
-    call(broker.address, ApiKey.FIND_COORDINATOR, 4, key_type=0, coordinator_keys=["g"])
+    find_coordinator(broker.address)
     asyncio.run(read_through_an_ending(broker, ending))
     for group in NAMES:
         assert committed(broker.address, group) == {("t", 0): RECORDS}
 
 
 async def read_through_an_ending(broker, ending):
-    """Each group commits record by record, and goes on when the broker is there again."""
-    acknowledged, have_all_begun, is_midway = {}, asyncio.Event(), asyncio.Event()
+    """The member of every other group is static.  None of them is assigned anything anew."""
+    reading = Reading(broker)
+    async with asyncio.timeout(60), asyncio.TaskGroup() as tasks:
+        for group in NAMES:
+            tasks.create_task(reading.consume(group))
+        await reading.is_midway.wait()
+        members = [the_member(broker.address, group) for group in NAMES]
+        # Not on a thread: with that the broker would end too.
+        before = reading.bounce(ending)
+        assert max(before.values()) < RECORDS, "nobody was reading any more"
+        await reading.have_all_ended.wait()
+        assert [the_member(broker.address, group) for group in NAMES] == members
+        assert reading.assigned == NAMES_ONCE
+        await reading.have_all_ended.wait()
 
-    async def consume(group):
+
+class Reading:
+    """By one member of each group, all in this loop."""
+
+    def __init__(self, broker):
+        self._broker = broker
+        self._acknowledged = {}
+        self._have_all_begun = asyncio.Event()
+        self.is_midway = asyncio.Event()
+        #: Waited at twice: they are members until they have been looked at.
+        self.have_all_ended = asyncio.Barrier(GROUPS + 1)
+        self.assigned = Counter()
+
+    async def consume(self, group):
+        """Commits record by record, and goes on when the broker is there again."""
         consumer = AIOKafkaConsumer(
-            "t",
-            bootstrap_servers=broker.address,
+            bootstrap_servers=self._broker.address,
             group_id=group,
+            group_instance_id=INSTANCES[group],
             auto_offset_reset="earliest",
             enable_auto_commit=False,
         )
+        consumer.subscribe(["t"], listener=Counting(self.assigned, group))
         await consumer.start()
         for offset in range(RECORDS):
             record = await consumer.getone()
             assert record.offset == offset, group
             await consumer.commit({TopicPartition("t", 0): offset + 1})
-            acknowledged[group] = offset + 1
-            if len(acknowledged) == GROUPS:
-                have_all_begun.set()
-            await have_all_begun.wait()
-            if offset == RECORDS // 4:
-                is_midway.set()
+            await self._acknowledge(group, offset + 1)
+        await self.have_all_ended.wait()
+        await self.have_all_ended.wait()
         await consumer.stop()
 
-    def bounce():
-        getattr(broker, ending)()
-        before = dict(acknowledged)
-        broker.start()
+    async def _acknowledge(self, group, offset):
+        self._acknowledged[group] = offset
+        if len(self._acknowledged) == GROUPS:
+            self._have_all_begun.set()
+        await self._have_all_begun.wait()
+        if offset > RECORDS // 4:
+            self.is_midway.set()
+
+    def bounce(self, ending):
+        """What was acknowledged before, and is there after."""
+        getattr(self._broker, ending)()
+        before = dict(self._acknowledged)
+        self._broker.start()
         for group, offset in before.items():
-            assert committed(broker.address, group)["t", 0] >= offset, group
+            assert committed(self._broker.address, group)["t", 0] >= offset, group
         return before
 
-    async with asyncio.timeout(60), asyncio.TaskGroup() as tasks:
-        for group in NAMES:
-            tasks.create_task(consume(group))
-        await is_midway.wait()
-        # Not on a thread: with that the broker would end too.
-        before = bounce()
-        assert max(before.values()) < RECORDS, "nobody was reading any more"
+
+class Counting(ConsumerRebalanceListener):
+    def __init__(self, assigned, group):
+        self._assigned = assigned
+        self._group = group
+
+    def on_partitions_assigned(self, assigned):
+        self._assigned[self._group] += 1
+
+    def on_partitions_revoked(self, revoked):
+        """Whoever has something revoked is assigned something after that."""
 
 
-@ENDINGS
-def test_members_stay_members_while_the_broker_is_away(broker, members, ending):
-    """Whether they are static or not: the group is loaded as it was."""
+def the_member(address, group):
+    """The id and the instance of the only one; that it is still in its first generation."""
+    (shown,) = described(address, group).members
+    with WireMember(address, group, instance=shown.group_instance_id) as same:
+        same.id, same.generation = shown.member_id, FIRST_GENERATION
+        assert same.heartbeat() == "NONE", group
+    assert shown.group_instance_id == INSTANCES[group]
+    return shown.member_id
+
+
+def test_commits_that_nobody_waits_for_are_where_the_next_library_begins(broker, members):
+    """And no kill of the broker takes those away that were acknowledged."""
     create_topic(broker.address, "t", partitions=PARTITIONS)
-    options = {"group": "g", "topics": ["t"], "session_ms": 30_000}
-    everybody = [
-        members("confluent", instance="one", **options),
-        members("aiokafka", instance="two", **options),
-        members("confluent", **options),
-    ]
-    places = places_of("t", PARTITIONS)
-    wait_until(lambda: share(everybody, places) and all(each.assignment for each in everybody))
-    before = [each.rebalances for each in everybody]
-    values = send(broker.address, "t", 60)
-    wait_until(is_all_committed(broker, "g", 60))
-    getattr(broker, ending)()
-    broker.start()
-    values += send(broker.address, "t", 60, first=60)
-    wait_until(is_all_committed(broker, "g", 120))
-    assert [each.rebalances for each in everybody] == before
-    check_none_skipped(everybody, values)
-    check_commits(everybody)
+    for number, library in enumerate(LIBRARIES):
+        values = send(broker.address, "t", 60, first=60 * number)
+        polled = {"is_commit_awaited": False, "polled_max": POLLED_MAX}
+        member = members(library, group="g", topics=["t"], **polled)
+        member.wait_until(partial(has_committed, member, 60))
+        assert member.happened("refused") == []
+        assert len(member.happened("committed")) >= 60 // POLLED_MAX
+        assert sorted(value for _, _, value in member.records) == sorted(values)
+        member.close()
+        broker.kill()
+        broker.start()
+        each = 60 * (number + 1) // PARTITIONS
+        assert committed(broker.address, "g") == dict.fromkeys(places_of("t", PARTITIONS), each)
+
+
+def has_committed(member, count):
+    """So many records at least; and has heard of every commit."""
+    heard = len(member.happened("committed")) + len(member.happened("refused"))
+    return len(member.records) >= count and heard == len(member.happened("records"))
 
 
 @pytest.mark.parametrize("library", LIBRARIES)

@@ -28,6 +28,8 @@ pytest.register_assert_rewrite(
     "tests.clients.test_produce_and_consume",
     "tests.clients.test_restarts",
     "tests.interop.client_behaviour",
+    "tests.interop.handover_groups",
+    "tests.interop.handover_records",
 )
 
 SERVERS = {"zookeeper", "kafka_41"}  # those that all other servers here stand on, and the one alone

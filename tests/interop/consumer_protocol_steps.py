@@ -53,8 +53,9 @@ class Story:
         deadline = time.monotonic() + TIMEOUT_S
         while True:
             answer = self.call(key, version, **values)
-            if not ErrorCode.of(code(answer)).retriable or time.monotonic() > deadline:
+            if not ErrorCode.of(code(answer)).retriable:
                 return answer
+            assert time.monotonic() < deadline, (key, values, answer)
 
     # What members say
 

@@ -14,7 +14,7 @@ from typing import Any
 
 from odradek.protocol.api_keys import ApiKey
 from tests.interop.differential_requests import Step
-from tests.interop.differential_side import Side
+from tests.interop.differential_side import SILENT, Side
 
 #: Fields that tell the entries of a list apart, the best first.
 NAMES = (
@@ -74,13 +74,19 @@ class Comparison:
         self._theirs = theirs
 
     def send(self, steps: Iterable[Step]) -> None:
+        """Up to the first that is not answered: those after it might be waited for as long."""
         for step in steps:
-            self.found += self._differences(step)
+            found = self._differences(step)
+            self.found += found
+            if any(SILENT in (each.ours, each.theirs) for each in found):
+                return
 
     def _differences(self, step: Step) -> list[Difference]:
         deadline = time.monotonic() + AGREEMENT_S
         while True:
             answers = self._ours.answer(step), self._theirs.answer(step)
+            if SILENT in answers and not step.may_be_silent:
+                return [Difference(step, "", *answers)]
             unequal = [Difference(step, *each) for each in _unequal(step, "", *answers)]
             found = [each for each in unequal if not self._is_meant(each)]
             is_over = not step.is_eventual or time.monotonic() > deadline

@@ -17,7 +17,8 @@ from odradek.protocol.types import Uuid
 TIMEOUT_MS = 15_000
 CLIENT_ID = "differential"
 BROKER_ID = 1
-PATIENCE_S = 20.0
+#: For longer than members let a group wait for one of them; and for an answer that need not come.
+PATIENCE_S, SHORT_PATIENCE_S = 25.0, 2.0
 #: Unknown, without a leader, or led by another as far as the broker knows.
 NOT_LED = (3, 5, 6)
 #: Nobody has it.
@@ -66,8 +67,12 @@ class Step:
     is_eventual: bool = False
     #: Error codes for which it is repeated too, though both may agree.
     not_yet: Collection[int] = ()
-    #: After which no answer is expected any more.
-    patience_s: float = PATIENCE_S
+    #: Brokers may leave it without an answer; then nobody waits long for one.
+    may_be_silent: bool = False
+
+    @property
+    def patience_s(self) -> float:
+        return SHORT_PATIENCE_S if self.may_be_silent else PATIENCE_S
 
     def values_for(self, broker: Asked) -> Values:
         return self.values(broker) if callable(self.values) else self.values

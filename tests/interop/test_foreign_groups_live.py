@@ -1,33 +1,25 @@
 """Group consumers of franz-go and kafkajs on a broker of ours."""
 
-import time
 from collections import Counter
 
 import pytest
 
-from tests.clients.test_groups import send
-from tests.support.broker_process import BrokerProcess
+from tests.interop.polled_members import (
+    ALL,
+    EACH,
+    RECORDS,
+    broker,
+    poll_until,
+    send_more,
+    share,
+    topic,
+)
 from tests.support.foreign_modules import JS_SOURCES, ClientUnavailable, go_program, npm_packages
 from tests.support.foreign_program import ForeignProgram
-from tests.support.group_members import committed, described
-from tests.support.group_wire import find_coordinator
+from tests.support.group_wire import committed, described
 from tests.support.new_topics import new_topic
 
-__all__ = ["new_topic"]
-
-PARTITIONS = 4
-RECORDS = 40
-WAIT_S = 40.0
-ALL = list(range(PARTITIONS))
-
-
-@pytest.fixture(scope="module")
-def broker(tmp_path_factory):
-    settings = ("group.initial.rebalance.delay.ms=0",)
-    with BrokerProcess(tmp_path_factory.mktemp("broker") / "logs", *settings).start() as running:
-        find_coordinator(running.address)
-        yield running
-        assert "Traceback" not in running.log_text
+__all__ = ["broker", "new_topic", "topic"]
 
 
 @pytest.fixture(scope="module", params=["franz-go", "kafkajs"])
@@ -52,12 +44,15 @@ class ForeignMember:
         asked = {"address": address, "group": group, "topic": topic}
         self._handle = program.ask("open_member", **asked)
         self.places = []
-        self.assigned = []
+        self.told = {"records": [], "assigned": []}
 
     def poll(self):
-        told = self._program.ask("poll", handle=self._handle)
-        self.places += [(each["partition"], each["offset"]) for each in told["records"]]
-        self.assigned = sorted(told["assigned"])
+        self.told = self._program.ask("poll", handle=self._handle)
+        self.places += [(each["partition"], each["offset"]) for each in self.told["records"]]
+
+    @property
+    def assigned(self):
+        return sorted(self.told["assigned"])
 
     def commit(self):
         self._program.ask("commit", handle=self._handle)
@@ -66,21 +61,6 @@ class ForeignMember:
         if self._handle is not None:
             self._program.ask("close", handle=self._handle)
         self._handle = None
-
-
-def poll_until(condition, *members):
-    deadline = time.monotonic() + WAIT_S
-    while not condition():
-        assert time.monotonic() < deadline, [(each.assigned, each.places) for each in members]
-        for each in members:
-            each.poll()
-
-
-@pytest.fixture
-def topic(broker, new_topic):
-    name = new_topic(partitions=PARTITIONS)
-    send(broker.address, name, RECORDS, partitions=PARTITIONS)
-    return name
 
 
 @pytest.fixture
@@ -102,15 +82,14 @@ def test_a_restarted_member_resumes_at_its_commit(join, broker, topic):
     poll_until(lambda: len(first.places) == RECORDS, first)
     assert first.assigned == ALL
     first.commit()
-    each = RECORDS // PARTITIONS
-    assert committed(broker.address, group) == {(topic, number): each for number in ALL}
+    assert committed(broker.address, group) == {(topic, number): EACH for number in ALL}
     first.close()
     assert described(broker.address, group).group_state == "Empty"
-    send(broker.address, topic, RECORDS, partitions=PARTITIONS)
+    send_more(broker, topic)
     second = join()
     poll_until(lambda: len(second.places) >= RECORDS, second)
     assert Counter(second.places) == Counter(
-        (number, offset) for number in ALL for offset in range(each, 2 * each)
+        (number, offset) for number in ALL for offset in range(EACH, 2 * EACH)
     )
 
 
@@ -119,21 +98,13 @@ def test_two_members_share_and_one_takes_over_from_the_other(join, broker, topic
     poll_until(lambda: len(first.places) == RECORDS, first)
     first.commit()
     second = join()
-    poll_until(
-        lambda: (
-            len(first.assigned) == len(second.assigned) == PARTITIONS // 2
-            and sorted(first.assigned + second.assigned) == ALL
-        ),
-        first,
-        second,
-    )
-    send(broker.address, topic, RECORDS, partitions=PARTITIONS)
+    poll_until(lambda: share(first, second), first, second)
+    send_more(broker, topic)
     poll_until(lambda: len(first.places) + len(second.places) >= 2 * RECORDS, first, second)
     assert {partition for partition, _ in second.places} == set(second.assigned)
     first.commit()
     second.commit()
     second.close()
     poll_until(lambda: first.assigned == ALL, first)
-    each = 2 * RECORDS // PARTITIONS
     found = committed(broker.address, f"group-of-{topic}")
-    assert found == {(topic, number): each for number in ALL}
+    assert found == {(topic, number): 2 * EACH for number in ALL}

@@ -2,11 +2,10 @@
 
 import pytest
 
-from tests.clients.test_groups import send
 from tests.interop.test_java_tools_live import run, tools
 from tests.support.broker_process import BrokerProcess
-from tests.support.group_members import Member, committed, places_of, share, wait_until
-from tests.support.group_wire import find_coordinator
+from tests.support.group_members import Member, places_of, send, share, wait_until
+from tests.support.group_wire import committed, find_coordinator
 from tests.support.java_conversation import jars
 from tests.support.new_topics import new_topic
 

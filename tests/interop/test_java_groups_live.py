@@ -1,21 +1,24 @@
 """Kafka's own consumers in groups, of two releases and both protocols, on a broker of ours."""
 
 import itertools
-import time
 
 import pytest
 
-from tests.clients.test_groups import send
-from tests.support.broker_process import BrokerProcess
-from tests.support.group_wire import find_coordinator
+from tests.interop.polled_members import (
+    ALL,
+    EACH,
+    RECORDS,
+    broker,
+    poll_until,
+    send_more,
+    share,
+    topic,
+)
 from tests.support.java_conversation import JavaConversation, jars
 from tests.support.new_topics import new_topic
 
-__all__ = ["jars", "new_topic"]
+__all__ = ["broker", "jars", "new_topic", "topic"]
 
-PARTITIONS = 4
-RECORDS = 40
-WAIT_S = 30.0
 RANGE = {"partition.assignment.strategy": "org.apache.kafka.clients.consumer.RangeAssignor"}
 COOPERATIVE = {
     "partition.assignment.strategy": "org.apache.kafka.clients.consumer.CooperativeStickyAssignor"
@@ -27,19 +30,6 @@ KINDS = {
     "cooperative": {**COOPERATIVE, **QUICK},
     "consumer": CONSUMER,
 }
-SETTINGS = (
-    "group.initial.rebalance.delay.ms=0",
-    "group.consumer.min.heartbeat.interval.ms=100",
-    "group.consumer.heartbeat.interval.ms=100",
-)
-
-
-@pytest.fixture(scope="module")
-def broker(tmp_path_factory):
-    with BrokerProcess(tmp_path_factory.mktemp("broker") / "logs", *SETTINGS).start() as running:
-        find_coordinator(running.address)
-        yield running
-        assert "Traceback" not in running.log_text
 
 
 @pytest.fixture(scope="module")
@@ -87,21 +77,6 @@ class JavaMember:
         self.ask("commit", **{"sync": True, **fields})
 
 
-def poll_until(condition, *members):
-    deadline = time.monotonic() + WAIT_S
-    while not condition():
-        assert time.monotonic() < deadline, [member.told for member in members]
-        for member in members:
-            member.poll()
-
-
-@pytest.fixture
-def topic(broker, new_topic):
-    name = new_topic(partitions=PARTITIONS)
-    send(broker.address, name, RECORDS, partitions=PARTITIONS)
-    return name
-
-
 @pytest.fixture
 def member(program, topic, kind):
     opened = []
@@ -124,10 +99,6 @@ def closed(member):
 
 def has_read(member, count=RECORDS):
     return lambda: len(member.records) >= count
-
-
-ALL = list(range(PARTITIONS))
-EACH = RECORDS // PARTITIONS
 
 
 def test_what_was_committed_is_where_the_next_one_begins(member, broker, topic):
@@ -157,7 +128,7 @@ def test_a_paused_partition_is_read_when_it_is_resumed(member, broker, topic):
     only = member()
     poll_until(has_read(only), only)
     only.ask("pause", partitions=[0, 1])
-    send(broker.address, topic, RECORDS, partitions=PARTITIONS)
+    send_more(broker, topic)
     poll_until(has_read(only, RECORDS * 3 // 2), only)
     only.poll()
     assert {each[0] for each in only.records[RECORDS:]} == {2, 3}
@@ -177,14 +148,7 @@ def test_two_share_and_each_hears_of_it(member, kind):
     first = member()
     poll_until(lambda: first.assigned == ALL, first)
     second = member()
-    poll_until(
-        lambda: (
-            len(first.assigned) == len(second.assigned) == PARTITIONS // 2
-            and sorted(first.assigned + second.assigned) == ALL
-        ),
-        first,
-        second,
-    )
+    poll_until(lambda: share(first, second), first, second)
     given_up = {each for event in first.events("revoked") for each in event}
     assert given_up >= set(second.assigned)
     # Only the assignor that revokes eagerly takes away what the member then has again.
@@ -197,9 +161,7 @@ def test_two_share_and_each_hears_of_it(member, kind):
 
 def test_a_static_member_that_is_restarted_disturbs_nobody(member):
     first, second = member(**{"group.instance.id": "i1"}), member(**{"group.instance.id": "i2"})
-    poll_until(
-        lambda: len(first.assigned) == len(second.assigned) == PARTITIONS // 2, first, second
-    )
+    poll_until(lambda: share(first, second), first, second)
     before, had = first.told["events"], second.assigned
     closed(second)
     second = member(**{"group.instance.id": "i2"})

@@ -3,10 +3,12 @@
 import pytest
 
 from tests.support.broker_process import BrokerProcess
-from tests.support.group_members import described, wait_until
+from tests.support.committing_clients import BY, NO_EPOCH
+from tests.support.group_members import wait_until
 from tests.support.group_wire import (
     WireMember,
     committed_line,
+    described,
     find_coordinator,
     wait_for_state,
 )
@@ -84,6 +86,21 @@ def test_g5_the_last_commit_is_there_after_a_restart_with_all_that_was_said(
     broker.start()
     find_coordinator(broker.address, group)
     assert committed_line(broker.address, group, topic) == (49, "half of 49", 49)
+
+
+@ENDINGS
+def test_g5_every_client_finds_what_it_has_committed_and_said(broker, new_topic, group, ending):
+    topic, said = new_topic(), {}
+    for number, (library, committed_by) in enumerate(BY.items()):
+        epoch = NO_EPOCH if library == "aiokafka" else number
+        for offset in (3, 5 + number):
+            said[library] = (offset, f"{library} at {offset}", epoch)
+            committed_by(broker.address, f"{group}-{library}", topic, said[library])
+    getattr(broker, ending)()
+    broker.start()
+    for library, committed_by in BY.items():
+        find_coordinator(broker.address, f"{group}-{library}")
+        assert committed_by(broker.address, f"{group}-{library}", topic) == said[library]
 
 
 @ENDINGS

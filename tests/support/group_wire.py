@@ -19,12 +19,14 @@ NO_METADATA = b"\0\0\0\0\0\0\xff\xff\xff\xff"
 
 def find_coordinator(address: str, group: str = "g") -> None:
     """Until there is one, and it has loaded its groups."""
+    deadline = time.monotonic() + WAIT_S
     while True:
         asked = {"key_type": 0, "coordinator_keys": [group]}
         found = call(address, ApiKey.FIND_COORDINATOR, 4, **asked).coordinators[0]
-        shown = call(address, ApiKey.DESCRIBE_GROUPS, 5, groups=[group]).groups[0]
+        shown = described(address, group)
         if not found.error_code and not shown.error_code:
             return
+        assert time.monotonic() < deadline, (found, shown)
 
 
 def name_of(error_code: int) -> str:
@@ -120,7 +122,7 @@ class WireMember:
 
 def wait_for_state(address: str, group: str, state: str) -> None:
     deadline = time.monotonic() + WAIT_S
-    while call(address, ApiKey.DESCRIBE_GROUPS, 5, groups=[group]).groups[0].group_state != state:
+    while described(address, group).group_state != state:
         assert time.monotonic() < deadline, state
 
 
@@ -131,3 +133,24 @@ def committed_line(address: str, group: str, topic: str) -> tuple[int, str, int]
     assert not answer.error_code, answer
     line = answer.topics[0].partitions[0]
     return line.committed_offset, line.metadata, line.committed_leader_epoch
+
+
+def committed(address: str, group: str) -> dict[tuple[str, int], int]:
+    """All that the broker says is committed, once it has loaded the group."""
+    asked = {"group_id": group, "member_id": None, "member_epoch": -1, "topics": None}
+    deadline = time.monotonic() + WAIT_S
+    while True:
+        answer = call(address, ApiKey.OFFSET_FETCH, 9, groups=[asked]).groups[0]
+        if answer.error_code != ErrorCode.COORDINATOR_LOAD_IN_PROGRESS.code:
+            break
+        assert time.monotonic() < deadline, answer
+    assert answer.error_code == 0, answer
+    return {
+        (topic.name, line.partition_index): line.committed_offset
+        for topic in answer.topics
+        for line in topic.partitions
+    }
+
+
+def described(address: str, group: str) -> Any:
+    return call(address, ApiKey.DESCRIBE_GROUPS, 5, groups=[group]).groups[0]

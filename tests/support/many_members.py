@@ -57,10 +57,13 @@ class LoopMember:
         code: int = synced.error_code
         return code
 
-    async def beat(self, until: asyncio.Event, told: Counter[str]) -> None:
-        """``told`` counts the answers."""
+    async def beat(
+        self, until: asyncio.Event, told: Counter[str], at_once: asyncio.Semaphore
+    ) -> None:
+        """``told`` counts the answers; ``at_once`` bounds for how many members wait together."""
         while not until.is_set():
-            answer = await self.call(ApiKey.HEARTBEAT, 2)
+            async with at_once:
+                answer = await self.call(ApiKey.HEARTBEAT, 2)
             told[ErrorCode.of(answer.error_code).name] += 1
             if answer.error_code == REBALANCE_IN_PROGRESS:
                 await self.join_again()

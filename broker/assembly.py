@@ -27,12 +27,14 @@ from odradek.broker.groups.world import World
 from odradek.broker.handlers import find_coordinator
 from odradek.broker.log_care import LogCare
 from odradek.broker.metadata.agreed_features import AgreedFeatures
-from odradek.broker.metadata.internal_topics import CONSUMER_OFFSETS
+from odradek.broker.metadata.internal_topics import CONSUMER_OFFSETS, TRANSACTION_STATE
 from odradek.broker.metadata.metadata_cache import MetadataCache
+from odradek.broker.metadata.picture import Node
 from odradek.broker.metadata.topic_creator import TopicCreator
 from odradek.broker.network.client import BrokerClient
 from odradek.broker.network.endpoint import Endpoint
 from odradek.broker.network.own_connections import OwnConnections
+from odradek.broker.network.peers import Peers
 from odradek.broker.record_reader import RecordReader
 from odradek.broker.replicas.controller_fence import ControllerFence
 from odradek.broker.replicas.log_dir_move import LogDirMoves
@@ -40,7 +42,12 @@ from odradek.broker.replicas.replica_manager import ReplicaManager
 from odradek.broker.services import Services
 from odradek.broker.settings.dynamic import CareSettings, DynamicSettings
 from odradek.broker.settings.topic_configs import TopicConfigs
+from odradek.broker.transactions.coordinator import TransactionCoordinator
+from odradek.broker.transactions.marker_link import MarkerLinks
+from odradek.broker.transactions.markers import Markers
 from odradek.broker.transactions.producer_ids import Block, ProducerIds
+from odradek.broker.transactions.transaction_state import FEATURE
+from odradek.broker.transactions.world import TransactionWorld
 from odradek.broker.worker import Worker
 from odradek.controller.broker_link import BrokerLink
 from odradek.controller.config_admin import ConfigAdmin
@@ -48,6 +55,7 @@ from odradek.controller.context import Broker
 from odradek.controller.controller import Controller
 from odradek.controller.metadata_reads import MetadataReads
 from odradek.controller.registration import Identity
+from odradek.controller.store import paths
 from odradek.controller.store.base import MetadataStore
 from odradek.controller.store.payloads import broker as registered
 from odradek.controller.tenure import ControllerWorld
@@ -58,6 +66,9 @@ from odradek.protocol.types import Uuid
 from odradek.storage.manager.log_manager import LogManager
 
 _random = SystemRandom()
+
+#: How long another broker may take to answer; Kafka's ``request.timeout.ms``.
+REQUEST_TIMEOUT_S = 30.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -125,6 +136,10 @@ class Assembly:
         )
         self.groups = self._groups()
         self.replicas.roles[CONSUMER_OFFSETS] = self.groups.shards
+        self.producer_ids = ProducerIds(self._allocate_producer_ids)
+        self.features = AgreedFeatures(store, start_task=ground.background.start)
+        self.transactions = self._transactions()
+        self.replicas.roles[TRANSACTION_STATE] = self.transactions.shards
         self.services = self._services()
 
     def _groups(self) -> GroupCoordinator:
@@ -147,6 +162,45 @@ class Assembly:
         means = Means(options, clock.now_ms, ground.background.start, ground.disk.run)
         return GroupCoordinator(lookup, world, means)
 
+    def _transactions(self) -> TransactionCoordinator:
+        ground, settings = self._ground, self._ground.settings
+        lookup = CoordinatorLookup(
+            TRANSACTION_STATE,
+            self.cluster,
+            self._topic_creator,
+            partition_count=lambda: settings.current.internal_topics.transactions_partitions,
+        )
+        options, start = settings.current.transactions, ground.background.start
+        world = TransactionWorld(
+            options,
+            clock.now_ms,
+            self.producer_ids,
+            lambda: self.features.current.finalized.get(FEATURE, 0),
+            start,
+            asyncio.sleep,
+        )
+        markers = Markers(
+            self.cluster,
+            world,
+            MarkerLinks(Peers(self._client_of), start),
+            listener=settings.current.network.inter_broker_listener,
+            is_deleted=self._is_deleted,
+        )
+        means = Means(options, clock.now_ms, start, ground.disk.run)
+        return TransactionCoordinator(lookup, world, means, markers)
+
+    async def _is_deleted(self, topic: str) -> bool:
+        return not await self._ground.store.exists(paths.topic(topic))
+
+    def _client_of(self, node: Node) -> BrokerClient:
+        return BrokerClient(
+            node.host,
+            node.port,
+            client_id=str(self._ground.broker_id),
+            timeout_s=REQUEST_TIMEOUT_S,
+            own=self._ground.own_connections if node.id == self._ground.broker_id else None,
+        )
+
     def _services(self) -> Services:
         ground = self._ground
         settings, store = ground.settings, ground.store
@@ -159,7 +213,7 @@ class Assembly:
             disk=ground.disk,
             reader=ground.reader,
             cluster=self.cluster,
-            features=AgreedFeatures(store, start_task=ground.background.start),
+            features=self.features,
             controller=self.controller,
             fence=ControllerFence(lambda: self.controller.broker_epoch),
             fetch_sessions=FetchSessions(
@@ -172,10 +226,14 @@ class Assembly:
             ),
             config_admin=BrokerConfigAdmin(config_tree, settings, broker_id=ground.broker_id),
             topic_configs=TopicConfigs(settings, store),
-            producer_ids=ProducerIds(self._allocate_producer_ids),
+            producer_ids=self.producer_ids,
             groups=self.groups,
+            transactions=self.transactions,
             old_offsets=OldOffsets(store),
-            coordinators={find_coordinator.GROUP: self.groups.lookup},
+            coordinators={
+                find_coordinator.GROUP: self.groups.lookup,
+                find_coordinator.TRANSACTION: self.transactions.lookup,
+            },
             now_ms=clock.now_ms,
         )
 

@@ -12,6 +12,8 @@ from collections.abc import Mapping
 from functools import partial
 
 from odradek.broker.handlers import (
+    add_offsets_to_txn,
+    add_partitions_to_txn,
     allocate_producer_ids,
     alter_configs,
     alter_partition,
@@ -32,7 +34,9 @@ from odradek.broker.handlers import (
     describe_log_dirs,
     describe_producers,
     describe_topic_partitions,
+    describe_transactions,
     elect_leaders,
+    end_txn,
     fetch,
     find_coordinator,
     heartbeat,
@@ -44,6 +48,7 @@ from odradek.broker.handlers import (
     list_groups,
     list_offsets,
     list_partition_reassignments,
+    list_transactions,
     metadata,
     offset_commit,
     offset_delete,
@@ -67,6 +72,7 @@ def routes(broker: Services) -> Mapping[ApiKey, Route]:
         *_topics(broker),
         *_offsets(broker),
         *_groups(broker),
+        *_transactions(broker),
         *_control(broker),
     ]
     served = {route.key: route for route in table}
@@ -123,11 +129,6 @@ def _records(broker: Services) -> list[Route]:
             ApiKey.ALTER_REPLICA_LOG_DIRS,
             partial(alter_replica_log_dirs.handle, broker.moves),
             alter_replica_log_dirs.refused,
-        ),
-        Route(
-            ApiKey.INIT_PRODUCER_ID,
-            partial(init_producer_id.handle, broker.producer_ids),
-            init_producer_id.refused,
         ),
     ]
 
@@ -233,6 +234,34 @@ def _groups(broker: Services) -> list[Route]:
             partial(consumer_group_describe.handle, groups),
             consumer_group_describe.refused,
         ),
+    ]
+
+
+def _transactions(broker: Services) -> list[Route]:
+    transactions, cluster = broker.transactions, broker.cluster
+    return [
+        Route(
+            ApiKey.INIT_PRODUCER_ID,
+            partial(init_producer_id.handle, broker.producer_ids, transactions),
+            init_producer_id.refused,
+        ),
+        Route(
+            ApiKey.ADD_PARTITIONS_TO_TXN,
+            partial(add_partitions_to_txn.handle, transactions, cluster),
+            add_partitions_to_txn.refused,
+        ),
+        Route(
+            ApiKey.ADD_OFFSETS_TO_TXN,
+            partial(add_offsets_to_txn.handle, transactions, broker.groups.lookup),
+            add_offsets_to_txn.refused,
+        ),
+        Route(ApiKey.END_TXN, partial(end_txn.handle, transactions), end_txn.refused),
+        Route(
+            ApiKey.DESCRIBE_TRANSACTIONS,
+            partial(describe_transactions.handle, transactions),
+            describe_transactions.refused,
+        ),
+        Route(ApiKey.LIST_TRANSACTIONS, partial(list_transactions.handle, transactions)),
     ]
 
 

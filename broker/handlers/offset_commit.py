@@ -14,7 +14,7 @@ from odradek.broker.call import Call, Parked
 from odradek.broker.groups.committing import NewCommit, commit
 from odradek.broker.groups.coordinator import GroupCoordinator
 from odradek.broker.groups.group import Committer
-from odradek.broker.groups.log_failures import OF_A_COMMIT, told
+from odradek.broker.coordinator.log_failures import OF_A_COMMIT, told
 from odradek.broker.groups.offsets import NEVER, Place
 from odradek.broker.groups.shard import GroupShard
 from odradek.protocol.api.offset_commit import OffsetCommitRequest, OffsetCommitResponse

@@ -2,7 +2,7 @@
 
 import pytest
 
-from odradek.broker.groups.log_failures import (
+from odradek.broker.coordinator.log_failures import (
     OF_A_COMMIT,
     OF_A_FETCH,
     OF_A_GROUP,

@@ -31,10 +31,10 @@ from odradek.broker.metadata.internal_topics import CONSUMER_OFFSETS, TRANSACTIO
 from odradek.broker.metadata.metadata_cache import MetadataCache
 from odradek.broker.metadata.picture import Node
 from odradek.broker.metadata.topic_creator import TopicCreator
+from odradek.broker.network.broker_clients import BrokerClients
 from odradek.broker.network.client import BrokerClient
 from odradek.broker.network.endpoint import Endpoint
 from odradek.broker.network.own_connections import OwnConnections
-from odradek.broker.network.peers import Peers
 from odradek.broker.record_reader import RecordReader
 from odradek.broker.replicas.controller_fence import ControllerFence
 from odradek.broker.replicas.log_dir_move import LogDirMoves
@@ -182,7 +182,7 @@ class Assembly:
         markers = Markers(
             self.cluster,
             world,
-            MarkerLinks(Peers(self._client_of), start),
+            MarkerLinks(BrokerClients(self.client_of), start),
             listener=settings.current.network.inter_broker_listener,
             is_deleted=self._is_deleted,
         )
@@ -192,7 +192,7 @@ class Assembly:
     async def _is_deleted(self, topic: str) -> bool:
         return not await self._ground.store.exists(paths.topic(topic))
 
-    def _client_of(self, node: Node) -> BrokerClient:
+    def client_of(self, node: Node) -> BrokerClient:
         return BrokerClient(
             node.host,
             node.port,

@@ -8,12 +8,12 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Coroutine, Mapping
-from typing import Any
+from typing import Any, Protocol
 
 from odradek.broker.metadata.picture import Node
-from odradek.broker.network.peers import Peers
 from odradek.protocol.api.write_txn_markers import WriteTxnMarkersRequest, WriteTxnMarkersResponse
 from odradek.protocol.errors import DecodeError
+from odradek.protocol.schema import Message
 from odradek.protocol.types import TopicPartition
 
 log = logging.getLogger(__name__)
@@ -27,13 +27,27 @@ VERSION = 1
 MARKERS_MAX = 1000
 
 
+class Client(Protocol):
+    """Of one broker."""
+
+    async def send(self, request: Message, /, *, version: int) -> Message: ...
+
+
+class Clients(Protocol):
+    """Of all brokers."""
+
+    def to(self, node: Node, /) -> Client: ...
+
+    def close(self) -> None: ...
+
+
 class MarkerLinks:
     """One for each broker."""
 
     def __init__(
-        self, peers: Peers, start: Callable[[Coroutine[Any, Any, None], str], object]
+        self, clients: Clients, start: Callable[[Coroutine[Any, Any, None], str], object]
     ) -> None:
-        self._peers = peers
+        self._clients = clients
         self._start = start
         self._links: dict[int, MarkerLink] = {}
 
@@ -41,20 +55,20 @@ class MarkerLinks:
         """What the broker says of each partition of the marker."""
         link = self._links.get(node.id)
         if link is None:
-            link = self._links[node.id] = MarkerLink(self._peers, self._start)
+            link = self._links[node.id] = MarkerLink(self._clients, self._start)
         return await link.write(node, marker)
 
     def close(self) -> None:
-        self._peers.close()
+        self._clients.close()
 
 
 class MarkerLink:
     """Knows the broker as it was last told of it."""
 
     def __init__(
-        self, peers: Peers, start: Callable[[Coroutine[Any, Any, None], str], object]
+        self, clients: Clients, start: Callable[[Coroutine[Any, Any, None], str], object]
     ) -> None:
-        self._peers = peers
+        self._clients = clients
         self._start = start
         self._waiting: list[tuple[Marker, asyncio.Future[Codes]]] = []
         self._is_sending = False
@@ -89,7 +103,7 @@ class MarkerLink:
 
     async def _asked(self, markers: list[Marker]) -> Mapping[int, Codes]:
         """By the producer's id: at any time it has one transaction at most."""
-        client = self._peers.client(self._node)
+        client = self._clients.to(self._node)
         response = await client.send(WriteTxnMarkersRequest(markers=markers), version=VERSION)
         assert isinstance(response, WriteTxnMarkersResponse)
         codes: dict[int, dict[TopicPartition, int]] = {}

@@ -68,7 +68,7 @@ MOVES: Mapping[State, frozenset[State]] = {
     State.PREPARE_ABORT: frozenset({State.COMPLETE_ABORT}),
     State.COMPLETE_COMMIT: _BEGIN_OR_END,
     State.COMPLETE_ABORT: _BEGIN_OR_END,
-    State.DEAD: frozenset(),
+    State.DEAD: frozenset({State.DEAD}),
     State.PREPARE_EPOCH_FENCE: frozenset({State.PREPARE_ABORT}),
 }
 

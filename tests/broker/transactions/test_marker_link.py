@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from odradek.broker.metadata.picture import Node
-from odradek.broker.network.peers import Peers
+from odradek.broker.network.broker_clients import BrokerClients
 from odradek.broker.transactions import marker_link
 from odradek.broker.transactions.marker_link import MarkerLinks
 from odradek.protocol.api.write_txn_markers import WriteTxnMarkersRequest, WriteTxnMarkersResponse
@@ -73,7 +73,7 @@ class Scene:
     def __init__(self):
         self.broker = Broker()
         self.tasks = []
-        self.links = MarkerLinks(Peers(lambda node: self.broker), self._start)
+        self.links = MarkerLinks(BrokerClients(lambda node: self.broker), self._start)
 
     def _start(self, work, name):
         self.tasks.append(asyncio.create_task(work, name=name))

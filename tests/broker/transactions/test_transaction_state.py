@@ -13,7 +13,7 @@ from odradek.broker.transactions.transaction_state import (
 )
 from tests.support.transactions import OURS, transaction
 
-#: As Kafka has it: which states may come before which.
+#: As Kafka has it: which states may come before which; but what is dead stays so.
 BEFORE = {
     State.EMPTY: AT_REST,
     State.ONGOING: AT_REST | {State.ONGOING},
@@ -21,7 +21,7 @@ BEFORE = {
     State.PREPARE_ABORT: AT_REST | {State.ONGOING, State.PREPARE_EPOCH_FENCE},
     State.COMPLETE_COMMIT: {State.PREPARE_COMMIT},
     State.COMPLETE_ABORT: {State.PREPARE_ABORT},
-    State.DEAD: AT_REST,
+    State.DEAD: AT_REST | {State.DEAD},
     State.PREPARE_EPOCH_FENCE: {State.ONGOING},
 }
 

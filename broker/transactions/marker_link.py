@@ -85,12 +85,12 @@ class MarkerLink:
     async def _send_all(self) -> None:
         try:
             while self._waiting:
-                batch, self._waiting = self._waiting[:MARKERS_MAX], self._waiting[MARKERS_MAX:]
-                await self._send(batch)
+                await self._send()
         finally:
             self._is_sending = False
 
-    async def _send(self, batch: list[tuple[Marker, asyncio.Future[Codes]]]) -> None:
+    async def _send(self) -> None:
+        batch, self._waiting = self._waiting[:MARKERS_MAX], self._waiting[MARKERS_MAX:]
         codes: Mapping[int, Codes] = {}
         try:
             codes = await self._asked([marker for marker, _ in batch])

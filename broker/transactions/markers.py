@@ -29,7 +29,7 @@ from odradek.broker.transactions.world import TransactionWorld
 from odradek.controller.store.base import StoreError
 from odradek.protocol.api.write_txn_markers import WriteTxnMarkersRequest
 from odradek.protocol.error_codes import ErrorCode
-from odradek.protocol.errors import KafkaError, NotCoordinator
+from odradek.protocol.errors import KafkaError
 from odradek.protocol.types import TopicPartition
 
 log = logging.getLogger(__name__)
@@ -101,8 +101,6 @@ class Markers:
         while shard.is_active:
             try:
                 await shard.write(decide_complete(txn, now_ms=self._world.now_ms()))
-            except NotCoordinator:
-                return
             except KafkaError as failure:
                 log.warning("%r is not complete yet: %s", txn.transactional_id, failure)
                 await self._world.sleep(RETRY_S)

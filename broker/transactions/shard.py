@@ -48,6 +48,8 @@ class TransactionShard:
         self._complete = complete
         self.transactions: dict[str, Transaction] = {}
         self._pending: set[str] = set()
+        #: Found in the log.
+        self._prepared: list[Transaction] = []
         self.is_active = False
 
     @property
@@ -62,7 +64,10 @@ class TransactionShard:
             log.debug("A record of kind %d is passed over", part_version(key))
             return
         transactional_id = read_key(key)
-        self.transactions[transactional_id] = apply(None, read_value(transactional_id, value))
+        txn = apply(None, read_value(transactional_id, value))
+        self.transactions[transactional_id] = txn
+        if txn.state in PREPARED:
+            self._prepared.append(txn)
 
     def apply_pending(self, producer_id: int, key: bytes, value: bytes, offset: int) -> None:
         """Nobody writes to this topic in a transaction."""
@@ -70,9 +75,8 @@ class TransactionShard:
     def begin(self) -> None:
         """What was prepared by whoever coordinated before is completed."""
         self.is_active = True
-        for txn in [*self.transactions.values()]:
-            if txn.state in PREPARED:
-                self._complete(self, txn)
+        while self._prepared:
+            self._complete(self, self._prepared.pop())
 
     def end(self) -> None:
         self.is_active = False

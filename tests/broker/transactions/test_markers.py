@@ -4,7 +4,7 @@ import pytest
 
 from odradek.broker.transactions.transaction_state import State
 from odradek.protocol.error_codes import ErrorCode
-from odradek.protocol.errors import NotEnoughReplicas
+from odradek.protocol.errors import NotEnoughReplicas, NotLeader
 from odradek.protocol.types import TopicPartition
 from tests.support.transactions import ID, OURS, PARTITIONS, transaction
 
@@ -142,3 +142,11 @@ def test_completion_is_not_written_by_who_coordinates_no_more(scene, prepared):
     scene.pass_ms(1000)
     assert scene.log.end_offset == end_offset
     assert not scene.tasks
+
+
+def test_completion_is_written_again_where_the_leader_only_got_another_epoch(scene, prepared):
+    scene.log.is_held = True
+    prepared()
+    scene.log.release(NotLeader())
+    scene.pass_ms(200)
+    assert scene.state() == "CompleteCommit"

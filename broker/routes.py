@@ -52,7 +52,10 @@ from odradek.broker.handlers import (
     produce,
     stop_replica,
     sync_group,
+    txn_offset_commit,
+    update_features,
     update_metadata,
+    write_txn_markers,
 )
 from odradek.broker.router import Route
 from odradek.broker.services import Services
@@ -83,10 +86,11 @@ def routes(broker: Services) -> Mapping[ApiKey, Route]:
 def _records(broker: Services) -> list[Route]:
     replicas, cluster, now_ms = broker.replicas, broker.cluster, broker.now_ms
     limits = broker.settings.current.broker
+    ending = write_txn_markers.World(broker.groups, now_ms, limits.request_timeout_ms)
     return [
         Route(
             ApiKey.PRODUCE,
-            partial(produce.handle, replicas, cluster, broker.reader, now_ms),
+            partial(produce.handle, replicas, cluster, broker.reader, broker.verifier, now_ms),
             produce.refused,
         ),
         Route(
@@ -123,6 +127,11 @@ def _records(broker: Services) -> list[Route]:
             ApiKey.ALTER_REPLICA_LOG_DIRS,
             partial(alter_replica_log_dirs.handle, broker.moves),
             alter_replica_log_dirs.refused,
+        ),
+        Route(
+            ApiKey.WRITE_TXN_MARKERS,
+            partial(write_txn_markers.handle, replicas, ending),
+            write_txn_markers.refused,
         ),
         Route(
             ApiKey.INIT_PRODUCER_ID,
@@ -196,6 +205,11 @@ def _offsets(broker: Services) -> list[Route]:
             offset_commit.refused,
         ),
         Route(
+            ApiKey.TXN_OFFSET_COMMIT,
+            partial(txn_offset_commit.handle, groups, cluster, broker.verifier),
+            txn_offset_commit.refused,
+        ),
+        Route(
             ApiKey.OFFSET_FETCH,
             partial(offset_fetch.handle, groups, cluster, old),
             offset_fetch.refused,
@@ -266,4 +280,5 @@ def _control(broker: Services) -> list[Route]:
             ApiKey.LIST_PARTITION_REASSIGNMENTS,
             partial(list_partition_reassignments.handle, controller),
         ),
+        Route(ApiKey.UPDATE_FEATURES, partial(update_features.handle, controller, broker.features)),
     ]

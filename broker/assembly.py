@@ -6,7 +6,7 @@ Owner: the event loop.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from random import SystemRandom
 from typing import cast
@@ -46,13 +46,14 @@ from odradek.broker.transactions.coordinator import TransactionCoordinator
 from odradek.broker.transactions.marker_link import MarkerLinks
 from odradek.broker.transactions.markers import Markers
 from odradek.broker.transactions.producer_ids import Block, ProducerIds
-from odradek.broker.transactions.transaction_state import FEATURE
+from odradek.broker.transactions.verification import Verifier
 from odradek.broker.transactions.world import TransactionWorld
 from odradek.broker.worker import Worker
 from odradek.controller.broker_link import BrokerLink
 from odradek.controller.config_admin import ConfigAdmin
 from odradek.controller.context import Broker
 from odradek.controller.controller import Controller
+from odradek.controller.feature_updates import SUPPORTED
 from odradek.controller.metadata_reads import MetadataReads
 from odradek.controller.registration import Identity
 from odradek.controller.store import paths
@@ -66,9 +67,6 @@ from odradek.protocol.types import Uuid
 from odradek.storage.manager.log_manager import LogManager
 
 _random = SystemRandom()
-
-#: How long another broker may take to answer; Kafka's ``request.timeout.ms``.
-REQUEST_TIMEOUT_S = 30.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -175,7 +173,7 @@ class Assembly:
             options,
             clock.now_ms,
             self.producer_ids,
-            lambda: self.features.current.finalized.get(FEATURE, 0),
+            lambda: self.features.current.transaction_version,
             start,
             asyncio.sleep,
         )
@@ -191,15 +189,6 @@ class Assembly:
 
     async def _is_deleted(self, topic: str) -> bool:
         return not await self._ground.store.exists(paths.topic(topic))
-
-    def client_of(self, node: Node) -> BrokerClient:
-        return BrokerClient(
-            node.host,
-            node.port,
-            client_id=str(self._ground.broker_id),
-            timeout_s=REQUEST_TIMEOUT_S,
-            own=self._ground.own_connections if node.id == self._ground.broker_id else None,
-        )
 
     def _services(self) -> Services:
         ground = self._ground
@@ -227,6 +216,12 @@ class Assembly:
             config_admin=BrokerConfigAdmin(config_tree, settings, broker_id=ground.broker_id),
             topic_configs=TopicConfigs(settings, store),
             producer_ids=self.producer_ids,
+            verifier=Verifier(
+                self.transactions.lookup,
+                BrokerClients(self.client_of),
+                listener=settings.current.network.inter_broker_listener,
+                start=ground.background.start,
+            ),
             groups=self.groups,
             transactions=self.transactions,
             old_offsets=OldOffsets(store),
@@ -250,6 +245,11 @@ class Assembly:
                 for each in self._ground.advertised
             ),
             rack=current.broker.rack,
+            features={
+                # Before 3.9 brokers cannot read of a lowest version of 0, which means the same.
+                name: registered.FeatureVersions(max(1, versions.low), versions.high)
+                for name, versions in SUPPORTED.items()
+            },
             timestamp_ms=clock.now_ms(),
         )
         return Identity(self._ground.broker_id, registration, current.network.inter_broker_listener)
@@ -261,7 +261,14 @@ class Assembly:
             sleep=asyncio.sleep,
             now_ms=clock.now_ms,
             new_topic_id=_new_topic_id,
+            first_features=self._first_features,
         )
+
+    @property
+    def _first_features(self) -> Mapping[str, int]:
+        """A broker of Kafka 3.9 in the same cluster would exit at a feature that it has not."""
+        is_alone = self._ground.settings.current.is_alone
+        return {name: each.high for name, each in SUPPORTED.items()} if is_alone else {}
 
     def _link_to(self, broker: Broker) -> BrokerLink:
         """By the control plane, if there is one; every broker of a cluster has the same."""
@@ -277,6 +284,16 @@ class Assembly:
             own=self._ground.own_connections if broker.id == self._ground.broker_id else None,
         )
         return cast(BrokerLink, client)
+
+    def client_of(self, node: Node) -> BrokerClient:
+        """By which this broker asks another, or itself, for what clients want of it."""
+        return BrokerClient(
+            node.host,
+            node.port,
+            client_id=str(self._ground.broker_id),
+            timeout_s=self._ground.settings.current.broker.request_timeout_ms / 1000,
+            own=self._ground.own_connections if node.id == self._ground.broker_id else None,
+        )
 
     def _topic_defaults(self) -> TopicDefaults:
         current = self._ground.settings.current

@@ -57,7 +57,10 @@ from odradek.broker.handlers import (
     produce,
     stop_replica,
     sync_group,
+    txn_offset_commit,
+    update_features,
     update_metadata,
+    write_txn_markers,
 )
 from odradek.broker.router import Route
 from odradek.broker.services import Services
@@ -89,10 +92,11 @@ def routes(broker: Services) -> Mapping[ApiKey, Route]:
 def _records(broker: Services) -> list[Route]:
     replicas, cluster, now_ms = broker.replicas, broker.cluster, broker.now_ms
     limits = broker.settings.current.broker
+    ending = write_txn_markers.World(broker.groups, now_ms, limits.request_timeout_ms)
     return [
         Route(
             ApiKey.PRODUCE,
-            partial(produce.handle, replicas, cluster, broker.reader, now_ms),
+            partial(produce.handle, replicas, cluster, broker.reader, broker.verifier, now_ms),
             produce.refused,
         ),
         Route(
@@ -129,6 +133,11 @@ def _records(broker: Services) -> list[Route]:
             ApiKey.ALTER_REPLICA_LOG_DIRS,
             partial(alter_replica_log_dirs.handle, broker.moves),
             alter_replica_log_dirs.refused,
+        ),
+        Route(
+            ApiKey.WRITE_TXN_MARKERS,
+            partial(write_txn_markers.handle, replicas, ending),
+            write_txn_markers.refused,
         ),
     ]
 
@@ -195,6 +204,11 @@ def _offsets(broker: Services) -> list[Route]:
             ApiKey.OFFSET_COMMIT,
             partial(offset_commit.handle, groups, cluster, old),
             offset_commit.refused,
+        ),
+        Route(
+            ApiKey.TXN_OFFSET_COMMIT,
+            partial(txn_offset_commit.handle, groups, cluster, broker.verifier),
+            txn_offset_commit.refused,
         ),
         Route(
             ApiKey.OFFSET_FETCH,
@@ -295,4 +309,5 @@ def _control(broker: Services) -> list[Route]:
             ApiKey.LIST_PARTITION_REASSIGNMENTS,
             partial(list_partition_reassignments.handle, controller),
         ),
+        Route(ApiKey.UPDATE_FEATURES, partial(update_features.handle, controller, broker.features)),
     ]

@@ -155,6 +155,7 @@ class Server:
         held_back = HeldBack(Router(routes(parts.services)))
         self._answerer: Answerer = held_back
         self._events.on_failure = self._directory_failed
+        self._undo.callback(parts.services.verifier.close)
         self._undo.push_async_callback(parts.controller.close)
         self._broker_epoch = await parts.controller.start(patience_s=self._patience_s)
         directories.claim(broker_id=broker_id, cluster_id=cluster_id)

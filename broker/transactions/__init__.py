@@ -8,6 +8,7 @@
     coordinator.py         what is asked of a transactional id
     markers.py             telling partitions how a transaction has ended, until all of them know
     marker_link.py         markers to one broker
+    verification.py        may this producer write to this partition now?
     expiry.py              transactions open for too long, ids that nobody uses
     world.py               time, ids and settings
 """

@@ -34,7 +34,7 @@ class MemoryLog:
         return self._append(plain_batch(records, timestamp=1))
 
     def append_in_transaction(
-        self, records: Sequence[KeyValue], *, producer_id: int, producer_epoch: int
+        self, records: Sequence[KeyValue], *, producer_id: int, producer_epoch: int, guard=None
     ) -> Written:
         fields = BatchFields(
             producer_id=producer_id,

@@ -181,6 +181,19 @@ def _commit(scene: Scene, version: int) -> Values:
     return {"group_id": GROUP, "generation_id_or_member_epoch": -1, "topics": [topic]}
 
 
+def _commit_in_transaction(scene: Scene, version: int) -> Values:
+    """Of a group without a name, which no transaction is about."""
+    topics = _commit(scene, version)["topics"]
+    return {"transactional_id": "t", "group_id": "", "producer_id": 1, "topics": topics}
+
+
+def _write_markers(scene: Scene, version: int) -> Values:
+    name = f"marked-{next(_NUMBERS)}"
+    create(scene.address, name)
+    topics = [{"name": name, "partition_indexes": [0]}]
+    return {"markers": [{"producer_id": 1, "transaction_result": True, "topics": topics}]}
+
+
 def _offsets(scene: Scene, version: int) -> Values:
     """For version 0 they must be there."""
     if version == 0:
@@ -258,6 +271,8 @@ VALUES: Mapping[ApiKey, Callable[[Scene, int], Values]] = {
     ApiKey.OFFSET_COMMIT: _commit,
     ApiKey.OFFSET_FETCH: _offsets,
     ApiKey.OFFSET_DELETE: _delete_offsets,
+    ApiKey.TXN_OFFSET_COMMIT: _commit_in_transaction,
+    ApiKey.WRITE_TXN_MARKERS: _write_markers,
     ApiKey.FIND_COORDINATOR: _always(key=GROUP, key_type=0, coordinator_keys=[GROUP]),
     ApiKey.JOIN_GROUP: _always(
         group_id=GROUP, session_timeout_ms=10_000, rebalance_timeout_ms=10_000
@@ -290,6 +305,7 @@ VALUES: Mapping[ApiKey, Callable[[Scene, int], Values]] = {
     ApiKey.ALTER_PARTITION_REASSIGNMENTS: _reassign,
     ApiKey.LIST_PARTITION_REASSIGNMENTS: _always(topics=None),
     ApiKey.ALTER_PARTITION: _of_the_broker,
+    ApiKey.UPDATE_FEATURES: _always(feature_updates=[]),
     ApiKey.DESCRIBE_CLUSTER: _always(),
     ApiKey.DESCRIBE_PRODUCERS: _always(topics=[{"name": TOPIC, "partition_indexes": [0]}]),
     ApiKey.ALLOCATE_PRODUCER_IDS: _of_the_broker,
@@ -311,4 +327,5 @@ ERROR_CODES: Mapping[ApiKey, ErrorCode] = {
     ApiKey.LEAVE_GROUP: ErrorCode.UNKNOWN_MEMBER_ID,
     ApiKey.DESCRIBE_GROUPS: ErrorCode.GROUP_ID_NOT_FOUND,
     ApiKey.DESCRIBE_TRANSACTIONS: ErrorCode.TRANSACTIONAL_ID_NOT_FOUND,
+    ApiKey.TXN_OFFSET_COMMIT: ErrorCode.INVALID_GROUP_ID,
 }

@@ -6,11 +6,13 @@ They are kept in one partition of ``__consumer_offsets``, which is added like an
 from __future__ import annotations
 
 from collections.abc import Set
+from functools import partial
 from typing import Protocol
 
-from odradek.broker.call import Call
+from odradek.broker.call import Call, Parked
 from odradek.broker.handlers.fencing import as_known
 from odradek.broker.metadata.internal_topics import CONSUMER_OFFSETS
+from odradek.broker.transactions.shard import Waiting, wait_for
 from odradek.broker.transactions.transaction_state import Producer
 from odradek.protocol.api.add_offsets_to_txn import AddOffsetsToTxnRequest, AddOffsetsToTxnResponse
 from odradek.protocol.errors import KafkaError, code_of
@@ -20,7 +22,7 @@ from odradek.protocol.types import TopicPartition
 class Transactions(Protocol):
     """The part of the coordinator that is needed here."""
 
-    async def add(
+    def add(
         self,
         transactional_id: str,
         producer: Producer,
@@ -28,7 +30,7 @@ class Transactions(Protocol):
         /,
         *,
         client_version: int,
-    ) -> None: ...
+    ) -> Waiting | None: ...
 
 
 class Groups(Protocol):
@@ -37,18 +39,25 @@ class Groups(Protocol):
     def partition_of(self, group_id: str, /) -> int: ...
 
 
-async def handle(
+def handle(
     transactions: Transactions, groups: Groups, call: Call[AddOffsetsToTxnRequest]
-) -> AddOffsetsToTxnResponse:
+) -> AddOffsetsToTxnResponse | Parked[AddOffsetsToTxnResponse]:
     request = call.request
     offsets = TopicPartition(CONSUMER_OFFSETS, groups.partition_of(request.group_id))
     # Who speaks version 2 does not ask: offsets that are committed are added by that.
-    await transactions.add(
+    waiting = transactions.add(
         request.transactional_id,
         Producer(request.producer_id, request.producer_epoch),
         {offsets},
         client_version=0,
     )
+    if waiting is not None:
+        return Parked(partial(_answer_later, waiting), ends_alone=True)
+    return AddOffsetsToTxnResponse(throttle_time_ms=0, error_code=0)
+
+
+async def _answer_later(waiting: Waiting) -> AddOffsetsToTxnResponse:
+    await wait_for(waiting)
     return AddOffsetsToTxnResponse(throttle_time_ms=0, error_code=0)
 
 

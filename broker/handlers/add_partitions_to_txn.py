@@ -7,13 +7,15 @@ transaction.
 
 from __future__ import annotations
 
-from asyncio import gather
 from collections.abc import Collection, Iterable, Mapping, Sequence, Set
+from dataclasses import dataclass
+from functools import partial
 from typing import NamedTuple, Protocol
 
-from odradek.broker.call import Call
+from odradek.broker.call import Call, Parked
 from odradek.broker.handlers.fencing import as_known
 from odradek.broker.metadata.internal_topics import INTERNAL_TOPICS
+from odradek.broker.transactions.shard import Waiting
 from odradek.broker.transactions.transaction_state import EPOCH_FOR_EACH, Producer
 from odradek.protocol.api.add_partitions_to_txn import (
     AddPartitionsToTxnPartitionResult,
@@ -36,7 +38,7 @@ Codes = Mapping[TopicPartition, int]
 class Transactions(Protocol):
     """The part of the coordinator that is needed here."""
 
-    async def add(
+    def add(
         self,
         transactional_id: str,
         producer: Producer,
@@ -44,7 +46,7 @@ class Transactions(Protocol):
         /,
         *,
         client_version: int,
-    ) -> None: ...
+    ) -> Waiting | None: ...
 
     def verify(
         self,
@@ -59,6 +61,14 @@ class Cluster(Protocol):
     """What is known of the cluster."""
 
     def has_partition(self, topic: str, partition: int, /) -> bool: ...
+
+
+@dataclass(slots=True)
+class Outcome:
+    """What is told of each partition, unless what is waited for says otherwise."""
+
+    codes: Codes
+    waiting: Waiting | None = None
 
 
 class Asked(NamedTuple):
@@ -78,13 +88,22 @@ class Asked(NamedTuple):
         ]
 
 
-async def handle(
+def handle(
     transactions: Transactions, cluster: Cluster, call: Call[Request]
-) -> AddPartitionsToTxnResponse:
-    codes = await gather(
-        *(_outcome(transactions, cluster, asked, call) for asked in _asked(call))
-    )
-    return _response(call, codes)
+) -> Response | Parked[Response]:
+    outcomes = [_outcome(transactions, cluster, asked, call) for asked in _asked(call)]
+    if any(each.waiting is not None for each in outcomes):
+        return Parked(partial(_answer_later, call, outcomes), ends_alone=True)
+    return _response(call, [each.codes for each in outcomes])
+
+
+async def _answer_later(call: Call[Request], outcomes: Sequence[Outcome]) -> Response:
+    """Each in turn: what the first waited for, the others had time for as well."""
+    for outcome in outcomes:
+        failure = None if outcome.waiting is None else await outcome.waiting
+        if failure is not None:
+            outcome.codes = dict.fromkeys(outcome.codes, code_of(failure))
+    return _response(call, [each.codes for each in outcomes])
 
 
 def _asked(call: Call[Request]) -> list[Asked]:
@@ -121,28 +140,28 @@ def _not_to_be_added(cluster: Cluster, asked: Asked, call: Call[Request]) -> Cod
     return dict.fromkeys(asked.partitions, ErrorCode.OPERATION_NOT_ATTEMPTED.code) | codes
 
 
-async def _outcome(
+def _outcome(
     transactions: Transactions, cluster: Cluster, asked: Asked, call: Call[Request]
-) -> Codes:
+) -> Outcome:
     transactional_id, producer, partitions = asked[0], asked.producer, asked.partitions
     in_the_way = _not_to_be_added(cluster, asked, call)
     if in_the_way:
-        return in_the_way
+        return Outcome(in_the_way)
     try:
         if asked.is_check:
             found = transactions.verify(transactional_id, producer, partitions)
-            return {each: code_of(failure) for each, failure in found.items()}
+            return Outcome({each: code_of(failure) for each, failure in found.items()})
         # A broker adds for whoever speaks version 2, and does not add for itself.
         is_client = call.version < _FIRST_VERSION_OF_BROKERS
-        await transactions.add(
+        waiting = transactions.add(
             transactional_id,
             producer,
             {*partitions},
             client_version=0 if is_client else EPOCH_FOR_EACH,
         )
     except KafkaError as failure:
-        return dict.fromkeys(partitions, code_of(as_known(failure, call)))
-    return dict.fromkeys(partitions, ErrorCode.NONE.code)
+        return Outcome(dict.fromkeys(partitions, code_of(as_known(failure, call))))
+    return Outcome(dict.fromkeys(partitions, ErrorCode.NONE.code), waiting)
 
 
 def _response(call: Call[Request], codes: Iterable[Codes]) -> Response:

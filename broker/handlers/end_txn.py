@@ -5,10 +5,12 @@ Answered once it is certain how the transaction ends; the partitions learn of it
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Protocol
 
-from odradek.broker.call import Call
+from odradek.broker.call import Call, Parked
 from odradek.broker.handlers.fencing import as_known
+from odradek.broker.transactions.coordinator import Later
 from odradek.broker.transactions.decisions import Ending
 from odradek.broker.transactions.transaction_state import EPOCH_FOR_EACH, Producer
 from odradek.protocol.api.end_txn import EndTxnRequest, EndTxnResponse
@@ -20,17 +22,29 @@ _FIRST_VERSION_WITH_EPOCHS = 5
 class Transactions(Protocol):
     """The part of the coordinator that is needed here."""
 
-    async def end(self, transactional_id: str, ending: Ending, /) -> Producer: ...
+    def end(self, transactional_id: str, ending: Ending, /) -> Producer | Later[Producer]: ...
 
 
-async def handle(transactions: Transactions, call: Call[EndTxnRequest]) -> EndTxnResponse:
+def handle(
+    transactions: Transactions, call: Call[EndTxnRequest]
+) -> EndTxnResponse | Parked[EndTxnResponse]:
     request = call.request
     ending = Ending(
         Producer(request.producer_id, request.producer_epoch),
         request.committed,
         EPOCH_FOR_EACH if call.version >= _FIRST_VERSION_WITH_EPOCHS else 0,
     )
-    producer = await transactions.end(request.transactional_id, ending)
+    outcome = transactions.end(request.transactional_id, ending)
+    if isinstance(outcome, Producer):
+        return _response(outcome)
+    return Parked(partial(_answer_later, outcome), ends_alone=True)
+
+
+async def _answer_later(outcome: Later[Producer]) -> EndTxnResponse:
+    return _response(await outcome())
+
+
+def _response(producer: Producer) -> EndTxnResponse:
     return EndTxnResponse(
         throttle_time_ms=0, error_code=0, producer_id=producer.id, producer_epoch=producer.epoch
     )

@@ -6,10 +6,12 @@ A transactional id has one producer: whoever comes gets the next epoch, and all 
 from __future__ import annotations
 
 from collections.abc import Awaitable
+from functools import partial
 from typing import Protocol
 
-from odradek.broker.call import Call
+from odradek.broker.call import Call, Parked
 from odradek.broker.handlers.fencing import as_known
+from odradek.broker.transactions.coordinator import Later
 from odradek.broker.transactions.transaction_state import Producer
 from odradek.protocol.api.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 from odradek.protocol.errors import InvalidRequest, KafkaError, code_of
@@ -28,9 +30,9 @@ class ProducerIds(Protocol):
 class Transactions(Protocol):
     """The part of the coordinator that is needed here."""
 
-    async def init(
+    def init(
         self, transactional_id: str, expected: Producer | None, /, *, timeout_ms: int
-    ) -> Producer: ...
+    ) -> Producer | Later[Producer]: ...
 
 
 def handle(
@@ -51,16 +53,21 @@ async def _answer_later(ids: ProducerIds) -> InitProducerIdResponse:
     return _response(Producer(await ids.next(), 0))
 
 
-async def _init(
+def _init(
     transactions: Transactions, transactional_id: str, request: InitProducerIdRequest
-) -> InitProducerIdResponse:
+) -> InitProducerIdResponse | Parked[InitProducerIdResponse]:
     is_known = request.producer_id != NOTHING
     expected = Producer(request.producer_id, request.producer_epoch) if is_known else None
-    return _response(
-        await transactions.init(
-            transactional_id, expected, timeout_ms=request.transaction_timeout_ms
-        )
+    outcome = transactions.init(
+        transactional_id, expected, timeout_ms=request.transaction_timeout_ms
     )
+    if isinstance(outcome, Producer):
+        return _response(outcome)
+    return Parked(partial(_init_later, outcome), ends_alone=True)
+
+
+async def _init_later(outcome: Later[Producer]) -> InitProducerIdResponse:
+    return _response(await outcome())
 
 
 def _response(producer: Producer) -> InitProducerIdResponse:

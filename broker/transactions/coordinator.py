@@ -9,7 +9,9 @@ Owner: the event loop.
 from __future__ import annotations
 
 import logging
-from collections.abc import Collection, Iterator, Set
+from collections.abc import Awaitable, Callable, Collection, Iterator, Set
+from functools import partial
+from typing import TypeVar
 
 from odradek.broker.coordinator.loading import Shards
 from odradek.broker.coordinator.lookup import CoordinatorLookup
@@ -26,7 +28,7 @@ from odradek.broker.transactions.decisions import (
 )
 from odradek.broker.transactions.expiry import abort_timed_out, forget_expired
 from odradek.broker.transactions.markers import Markers
-from odradek.broker.transactions.shard import TransactionShard
+from odradek.broker.transactions.shard import TransactionShard, Waiting, wait_for
 from odradek.broker.transactions.transaction_state import (
     NO_EPOCH,
     NO_PRODUCER_ID,
@@ -45,6 +47,10 @@ from odradek.protocol.errors import (
 from odradek.protocol.types import TopicPartition
 
 log = logging.getLogger(__name__)
+
+Answered = TypeVar("Answered")
+#: What has to be waited for, once it is called.
+Later = Callable[[], Awaitable[Answered]]
 
 NOBODY = Producer(NO_PRODUCER_ID, NO_EPOCH)
 
@@ -72,17 +78,22 @@ class TransactionCoordinator:
             raise InvalidRequest("an empty transactional id")
         return self.shards.shard(self.lookup.partition_of(transactional_id))
 
-    async def init(
+    # What need not wait is answered in the same call; else ``Later`` is to be called and awaited.
+
+    def init(
         self, transactional_id: str, expected: Producer | None, *, timeout_ms: int
-    ) -> Producer:
+    ) -> Producer | Later[Producer]:
         """Who speaks for the id from now on; ``expected`` is who did, as the client has it."""
-        world = self.world
-        if not 0 < timeout_ms <= world.settings.max_timeout_ms:
+        if not 0 < timeout_ms <= self.world.settings.max_timeout_ms:
             raise InvalidTransactionTimeout(f"{timeout_ms} ms")
-        shard = self.shard(transactional_id)
-        known = shard.transactions.get(transactional_id)
-        new_id = await self._new_id() if known is None or known.is_exhausted else None
-        now_ms = world.now_ms()
+        init = partial(self._init, transactional_id, expected, timeout_ms)
+        known = self.shard(transactional_id).transactions.get(transactional_id)
+        return self._with_id(init, is_needed=known is None or known.is_exhausted)
+
+    def _init(
+        self, transactional_id: str, expected: Producer | None, timeout_ms: int, new_id: int | None
+    ) -> Producer | Later[Producer]:
+        world, shard, now_ms = self.world, self.shard(transactional_id), self.world.now_ms()
         txn = shard.transactions.get(transactional_id)
         if txn is None:
             if new_id is None:
@@ -90,21 +101,21 @@ class TransactionCoordinator:
             txn = Transaction(transactional_id, new_id, timeout_ms, now_ms)
         check_may_init(txn, expected, is_pending=shard.is_pending(transactional_id))
         if txn.state is State.ONGOING:
-            await shard.write(decide_fence(txn, server_version=world.version(), now_ms=now_ms))
-            raise ConcurrentTransactions("what was open is being aborted")
+            record = decide_fence(txn, server_version=world.version(), now_ms=now_ms)
+            return partial(_refused, shard.write(record))
         record = decide_init(txn, expected, timeout_ms=timeout_ms, now_ms=now_ms, new_id=new_id)
-        await shard.write(record)
-        log.info("%r is %s's from now on", transactional_id, record.producer)
-        return record.producer
+        waiting = shard.write(record)
+        log.info("%r has %s from now on", transactional_id, record.producer)
+        return record.producer if waiting is None else partial(_told, waiting, record.producer)
 
-    async def add(
+    def add(
         self,
         transactional_id: str,
         producer: Producer,
         partitions: Set[TopicPartition],
         *,
         client_version: int,
-    ) -> None:
+    ) -> Waiting | None:
         """The partitions are in the transaction of the producer, which begins with them."""
         shard = self.shard(transactional_id)
         record = decide_add(
@@ -115,8 +126,7 @@ class TransactionCoordinator:
             now_ms=self.world.now_ms(),
             is_pending=shard.is_pending(transactional_id),
         )
-        if record is not None:
-            await shard.write(record)
+        return None if record is None else shard.write(record)
 
     def verify(
         self, transactional_id: str, producer: Producer, partitions: Collection[TopicPartition]
@@ -128,12 +138,16 @@ class TransactionCoordinator:
             each: None if each in txn.partitions else TransactionAbortable() for each in partitions
         }
 
-    async def end(self, transactional_id: str, ending: Ending) -> Producer:
+    def end(self, transactional_id: str, ending: Ending) -> Producer | Later[Producer]:
         """Who speaks for the id from now on, if every transaction has an epoch of its own."""
+        known = self.shard(transactional_id).transactions.get(transactional_id)
+        is_needed = known is not None and known.is_exhausted and ending.begins_epoch
+        return self._with_id(partial(self._end, transactional_id, ending), is_needed=is_needed)
+
+    def _end(
+        self, transactional_id: str, ending: Ending, new_id: int | None
+    ) -> Producer | Later[Producer]:
         shard = self.shard(transactional_id)
-        known = shard.transactions.get(transactional_id)
-        needs_id = known is not None and known.is_exhausted and ending.begins_epoch
-        new_id = await self._new_id() if needs_id else None
         txn = shard.transactions.get(transactional_id)
         record = decide_end(
             txn,
@@ -142,13 +156,26 @@ class TransactionCoordinator:
             new_id=new_id,
             is_pending=shard.is_pending(transactional_id),
         )
-        if record is not None:
-            await shard.write(record)
-        if not ending.begins_epoch:
-            return NOBODY
+        waiting = None if record is None else shard.write(record)
         after = record or txn
         assert after is not None
-        return after.successor
+        producer = after.successor if ending.begins_epoch else NOBODY
+        return producer if waiting is None else partial(_told, waiting, producer)
+
+    def _with_id(
+        self, act: Callable[[int | None], Producer | Later[Producer]], *, is_needed: bool
+    ) -> Producer | Later[Producer]:
+        """Give it a new producer id, which the controller may have to be asked for."""
+        new_id = self.world.ids.next_nowait() if is_needed else None
+        if is_needed and new_id is None:
+            return partial(self._with_id_later, act)
+        return act(new_id)
+
+    async def _with_id_later(
+        self, act: Callable[[int | None], Producer | Later[Producer]]
+    ) -> Producer:
+        outcome = act(await self.world.ids.next())
+        return outcome if isinstance(outcome, Producer) else await outcome()
 
     async def abort_timed_out(self) -> None:
         await abort_timed_out(self.shards)
@@ -156,11 +183,17 @@ class TransactionCoordinator:
     async def forget_expired(self) -> None:
         await forget_expired(self.shards)
 
-    async def _new_id(self) -> int:
-        found = self.world.ids.next_nowait()
-        return await self.world.ids.next() if found is None else found
-
     async def close(self) -> None:
         """Nothing is begun any more."""
         self.shards.close()
         self._markers.close()
+
+
+async def _told(waiting: Waiting, producer: Producer) -> Producer:
+    await wait_for(waiting)
+    return producer
+
+
+async def _refused(waiting: Waiting | None) -> Producer:
+    await wait_for(waiting)
+    raise ConcurrentTransactions("what was open is being aborted")

@@ -9,7 +9,7 @@ import logging
 from collections.abc import Iterable
 
 from odradek.broker.transactions.decisions import decide_fence, is_expired, is_timed_out
-from odradek.broker.transactions.shard import TransactionShard
+from odradek.broker.transactions.shard import TransactionShard, wait_for
 from odradek.broker.transactions.transaction_state import Transaction
 from odradek.broker.turns import Turn
 from odradek.protocol.errors import KafkaError
@@ -39,7 +39,7 @@ async def _abort(shard: TransactionShard, txn: Transaction) -> None:
         return  # something has happened to it since
     record = decide_fence(txn, server_version=world.version(), now_ms=world.now_ms())
     try:
-        await shard.write(record)
+        await wait_for(shard.write(record))
     except KafkaError as failure:
         log.warning("%r has been open for too long, and still is: %s", transactional_id, failure)
     else:
@@ -69,7 +69,7 @@ async def _forget(shard: TransactionShard, expired: list[Transaction]) -> None:
     if not still:
         return
     try:
-        await shard.forget(still)
+        await wait_for(shard.forget(still))
     except KafkaError as failure:
         log.warning("%d transactional ids have expired, but stay: %s", len(still), failure)
     else:

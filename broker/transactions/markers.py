@@ -23,7 +23,7 @@ from typing import Protocol
 from odradek.broker.metadata.picture import Node, PartitionState
 from odradek.broker.transactions.decisions import decide_complete
 from odradek.broker.transactions.marker_link import Codes
-from odradek.broker.transactions.shard import TransactionShard
+from odradek.broker.transactions.shard import TransactionShard, wait_for
 from odradek.broker.transactions.transaction_state import Transaction
 from odradek.broker.transactions.world import TransactionWorld
 from odradek.controller.store.base import StoreError
@@ -100,7 +100,7 @@ class Markers:
                 await self._world.sleep(RETRY_S)
         while shard.is_active:
             try:
-                await shard.write(decide_complete(txn, now_ms=self._world.now_ms()))
+                await wait_for(shard.write(decide_complete(txn, now_ms=self._world.now_ms())))
             except KafkaError as failure:
                 log.warning("%r is not complete yet: %s", txn.transactional_id, failure)
                 await self._world.sleep(RETRY_S)

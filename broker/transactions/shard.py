@@ -10,8 +10,9 @@ Owner: the event loop.
 
 from __future__ import annotations
 
+import asyncio
 import logging
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Sequence
 
 from odradek.broker.coordinator.batches import KeyValue
 from odradek.broker.coordinator.log_failures import OF_A_TRANSACTION, told
@@ -29,6 +30,9 @@ from odradek.protocol.errors import KafkaError, NotCoordinator
 from odradek.protocol.internal.log_record import part_version
 
 log = logging.getLogger(__name__)
+
+#: What stood against a step, when that is known; None: it has taken effect.
+Waiting = asyncio.Future[KafkaError | None]
 
 
 class TransactionShard:
@@ -87,36 +91,70 @@ class TransactionShard:
     def is_pending(self, transactional_id: str) -> bool:
         return transactional_id in self._pending
 
-    async def write(self, record: Transaction) -> None:
-        """Returns when it has taken effect; raises what its client is told if it has not."""
+    def write(self, record: Transaction) -> Waiting | None:
+        """None: it has taken effect.  Raises what its client is told if it cannot be written.
+
+        What waits takes effect when it is replicated, whether or not anybody waits for it.
+        """
         transactional_id = record.transactional_id
         before = self.transactions.get(transactional_id)
-        value = transaction_value(record, server_version=self.world.version())
-        await self._append([(transaction_key(transactional_id), value)], [transactional_id])
-        self.transactions[transactional_id] = apply(before, record)
-        if record.state in PREPARED:
-            self._complete(self, record)
 
-    async def forget(self, expired: Sequence[Transaction]) -> None:
+        def take_effect() -> None:
+            self.transactions[transactional_id] = apply(before, record)
+            if record.state in PREPARED:
+                self._complete(self, record)
+
+        value = transaction_value(record, server_version=self.world.version())
+        return self._append([(transaction_key(transactional_id), value)], [record], take_effect)
+
+    def forget(self, expired: Sequence[Transaction]) -> Waiting | None:
         """None of them is pending."""
         dead = [txn.moved(State.DEAD, partitions=frozenset()) for txn in expired]
-        ids = [txn.transactional_id for txn in dead]
-        await self._append([(transaction_key(each), None) for each in ids], ids)
-        for transactional_id in ids:
-            del self.transactions[transactional_id]
 
-    async def _append(self, records: Sequence[KeyValue], ids: Collection[str]) -> None:
+        def take_effect() -> None:
+            for txn in dead:
+                del self.transactions[txn.transactional_id]
+
+        tombstones = [(transaction_key(txn.transactional_id), None) for txn in dead]
+        return self._append(tombstones, dead, take_effect)
+
+    def _append(
+        self,
+        records: Sequence[KeyValue],
+        changed: Sequence[Transaction],
+        take_effect: Callable[[], None],
+    ) -> Waiting | None:
+        ids = [txn.transactional_id for txn in changed]
         assert self._pending.isdisjoint(ids), (self._pending, ids)
         if not self.is_active:
             raise NotCoordinator()
-        self._pending.update(ids)
         try:
             written = self.log.append(records)
-            if not self.log.is_replicated(written):
-                await self.log.wait_until_replicated(written)
         except KafkaError as failure:
             raise told(failure, OF_A_TRANSACTION) from failure
-        finally:
+        if self.log.is_replicated(written):
+            take_effect()
+            return None
+        self._pending.update(ids)
+        waiting: Waiting = asyncio.get_running_loop().create_future()
+
+        def tell(failure: KafkaError | None) -> None:
             self._pending.difference_update(ids)
-        if not self.is_active:
-            raise NotCoordinator()
+            if failure is not None:
+                failure = told(failure, OF_A_TRANSACTION)
+            elif not self.is_active:
+                failure = NotCoordinator()
+            else:
+                take_effect()
+            if not waiting.done():  # whoever waits may have gone
+                waiting.set_result(failure)
+
+        self.log.when_replicated(written, tell)
+        return waiting
+
+
+async def wait_for(waiting: Waiting | None) -> None:
+    """Until it has taken effect; raises what stood against it."""
+    failure = None if waiting is None else await waiting
+    if failure is not None:
+        raise failure

@@ -1,7 +1,7 @@
 """A coordinator of one shard, on a log in memory and a loop whose time passes when the test says so."""
 
 import asyncio
-from collections.abc import Coroutine, Iterator
+from collections.abc import Callable, Coroutine, Iterator
 from dataclasses import replace
 from itertools import count
 from types import SimpleNamespace
@@ -11,7 +11,7 @@ from odradek.broker.settings.transactions import TransactionSettings
 from odradek.broker.transactions.coordinator import TransactionCoordinator
 from odradek.broker.transactions.decisions import Ending
 from odradek.broker.transactions.markers import Markers
-from odradek.broker.transactions.shard import TransactionShard
+from odradek.broker.transactions.shard import TransactionShard, wait_for
 from odradek.broker.transactions.transaction_state import NO_EPOCH, Producer, Transaction
 from odradek.broker.transactions.world import TransactionWorld
 from odradek.protocol.errors import KafkaError, NotCoordinator
@@ -175,7 +175,7 @@ class TransactionScene:
     def init(
         self, expected: Producer | None = None, *, name: str = ID, timeout_ms: int = TIMEOUT_MS
     ) -> Coroutine[Any, Any, Producer]:
-        return self.coordinator.init(name, expected, timeout_ms=timeout_ms)
+        return _finished(lambda: self.coordinator.init(name, expected, timeout_ms=timeout_ms))
 
     def add(
         self,
@@ -185,18 +185,31 @@ class TransactionScene:
         name: str = ID,
         client: int = 0,
     ) -> Coroutine[Any, Any, None]:
-        return self.coordinator.add(name, producer, partitions, client_version=client)
+        return _waited(
+            lambda: self.coordinator.add(name, producer, partitions, client_version=client)
+        )
 
     def end(
         self, producer: Producer, *, is_commit: bool = True, name: str = ID, client: int = 0
     ) -> Coroutine[Any, Any, Producer]:
-        return self.coordinator.end(name, Ending(producer, is_commit, client))
+        return _finished(lambda: self.coordinator.end(name, Ending(producer, is_commit, client)))
 
     def open(self, *, partitions: frozenset[TopicPartition] = EVENTS, name: str = ID) -> Producer:
         """A producer with an open transaction."""
         producer: Producer = self.run(self.init(name=name))
         self.run(self.add(producer, partitions, name=name))
         return producer
+
+
+async def _finished(ask: Callable[[], Any]) -> Producer:
+    """However long it takes."""
+    outcome = ask()
+    producer: Producer = outcome if isinstance(outcome, Producer) else await outcome()
+    return producer
+
+
+async def _waited(ask: Callable[[], Any]) -> None:
+    await wait_for(ask())
 
 
 def as_logged(transactions: dict[str, Transaction]) -> dict[str, Transaction]:

@@ -20,12 +20,13 @@ EVENTS = frozenset({TopicPartition("events", 0)})
 
 
 def init(scene, name=ID):
+    """At once, as there is one replica."""
     return scene.coordinator.init(name, None, timeout_ms=TIMEOUT_MS)
 
 
-async def opened(scene, name=ID):
-    producer = await init(scene, name)
-    await scene.coordinator.add(name, producer, EVENTS, client_version=0)
+def opened(scene, name=ID):
+    producer = init(scene, name)
+    assert scene.coordinator.add(name, producer, EVENTS, client_version=0) is None
     return producer
 
 
@@ -33,7 +34,7 @@ def state(scene, name=ID):
     return scene.coordinator.shard(name).transactions[name].state
 
 
-async def bounced(scene):
+def bounced(scene):
     """Leadership goes to another and comes back."""
     scene.lead(epoch=1, leader=OTHER, replicas=(OTHER, 1))
     scene.lead(epoch=2)
@@ -41,32 +42,32 @@ async def bounced(scene):
 
 async def test_while_it_is_loaded_everybody_is_told_so(tmp_path):
     scene = Transacting(tmp_path)
-    producer = await opened(scene)
-    await bounced(scene)
+    producer = opened(scene)
+    bounced(scene)
     assert scene.coordinator.shards.is_loading
     with pytest.raises(CoordinatorLoadInProgress):
-        await init(scene)
+        init(scene)
     with pytest.raises(CoordinatorLoadInProgress):
-        await scene.coordinator.end(ID, Ending(producer, True, 0))
+        scene.coordinator.end(ID, Ending(producer, True, 0))
     await scene.settled()
     assert state(scene) is State.ONGOING
-    await scene.coordinator.end(ID, Ending(producer, True, 0))
+    scene.coordinator.end(ID, Ending(producer, True, 0))
     await scene.settled()
     assert state(scene) is State.COMPLETE_COMMIT
 
 
 async def test_who_leads_no_more_coordinates_no_more(tmp_path):
     scene = Transacting(tmp_path)
-    await init(scene)
+    init(scene)
     scene.lead(epoch=1, leader=OTHER, replicas=(OTHER, 1))
     with pytest.raises(NotCoordinator):
-        await init(scene)
+        init(scene)
 
 
 async def test_each_id_is_in_its_partition(tmp_path):
     scene = Transacting(tmp_path, partitions=3)
     for name in "abcdef":
-        await init(scene, name)
+        init(scene, name)
     found = [sorted(shard.transactions) for shard in scene.coordinator]
     assert sorted(sum(found, [])) == list("abcdef")
     assert all(found)
@@ -75,10 +76,10 @@ async def test_each_id_is_in_its_partition(tmp_path):
 @pytest.mark.parametrize("is_commit", [True, False])
 async def test_what_was_prepared_is_completed_with_the_epoch_of_the_new_leader(tmp_path, is_commit):
     scene = Transacting(tmp_path)
-    producer = await opened(scene)
+    producer = opened(scene)
     scene.participants.leaderless.update(EVENTS)
-    await scene.coordinator.end(ID, Ending(producer, is_commit, 0))
-    await bounced(scene)
+    scene.coordinator.end(ID, Ending(producer, is_commit, 0))
+    bounced(scene)
     scene.participants.leaderless.clear()
     await scene.settled()
     assert state(scene) is (State.COMPLETE_COMMIT if is_commit else State.COMPLETE_ABORT)
@@ -88,42 +89,42 @@ async def test_what_was_prepared_is_completed_with_the_epoch_of_the_new_leader(t
 
 async def test_what_cannot_be_read_is_not_served(tmp_path):
     scene = Transacting(tmp_path)
-    await opened(scene)
+    opened(scene)
     damage(scene.hosting.replicas.partition(TRANSACTION_STATE, 0))
-    await bounced(scene)
+    bounced(scene)
     await scene.settled()
     with pytest.raises(CoordinatorNotAvailable):
-        await init(scene)
+        init(scene)
 
 
 async def test_a_value_of_a_version_that_nobody_knows_is_not_passed_over(tmp_path):
     scene = Transacting(tmp_path)
-    await init(scene)
+    init(scene)
     scene.coordinator.shard(ID).log.append([(b"\0\0\0\x01a", b"\0\x09what")])
-    await bounced(scene)
+    bounced(scene)
     await scene.settled()
     with pytest.raises(CoordinatorNotAvailable):
-        await init(scene)
+        init(scene)
 
 
 @pytest.mark.parametrize("version", [0, 1, 2])
 async def test_a_transaction_goes_on_after_its_coordinator_has_come_back(tmp_path, version):
     scene = Transacting(tmp_path, version=version)
-    producer = await opened(scene)
-    await bounced(scene)
+    producer = opened(scene)
+    bounced(scene)
     await scene.settled()
     more = frozenset({TopicPartition("other", 0)})
-    await scene.coordinator.add(ID, producer, more, client_version=0)
+    assert scene.coordinator.add(ID, producer, more, client_version=0) is None
     assert scene.coordinator.shard(ID).transactions[ID].partitions == EVENTS | more
-    assert await scene.coordinator.end(ID, Ending(producer, True, 2)) == Producer(producer.id, 1)
+    assert scene.coordinator.end(ID, Ending(producer, True, 2)) == Producer(producer.id, 1)
     await scene.settled()
 
 
 async def test_in_a_new_epoch_of_the_same_leader_markers_have_that(tmp_path):
     scene = Transacting(tmp_path)
-    producer = await opened(scene)
+    producer = opened(scene)
     scene.lead(epoch=7)
-    await scene.coordinator.end(ID, Ending(producer, True, 0))
+    scene.coordinator.end(ID, Ending(producer, True, 0))
     await scene.settled()
     (marker,) = scene.participants.logs[TopicPartition("events", 0)].markers
     assert marker.coordinator_epoch == 7

@@ -1,4 +1,4 @@
-"""When is what done to the logs, to groups and transactions?  The settings say, and may change meanwhile.
+"""When is what done to logs, groups and transactions?  The settings say, and may change meanwhile.
 
 As in Kafka, an interval of 0 or less means once, after the start; but for the cleaner's, which is a
 pause.

@@ -163,9 +163,7 @@ class Server:
         await parts.services.features.start()
         self._undo.push_async_callback(parts.groups.close)
         self._undo.push_async_callback(parts.transactions.close)
-        start_schedules(
-            self._background, parts.care, parts.groups, parts.transactions, settings
-        )
+        start_schedules(self._background, parts.care, parts.groups, parts.transactions, settings)
         self._undo.push_async_callback(self._stop_sockets)  # before the controller is closed
         self._sockets.accept()
         await self._wait_for_picture(settings.current.network)

@@ -62,6 +62,4 @@ async def _answer_later(waiting: Waiting) -> AddOffsetsToTxnResponse:
 
 
 def refused(call: Call[AddOffsetsToTxnRequest], failure: KafkaError) -> AddOffsetsToTxnResponse:
-    return AddOffsetsToTxnResponse(
-        throttle_time_ms=0, error_code=code_of(as_known(failure, call))
-    )
+    return AddOffsetsToTxnResponse(throttle_time_ms=0, error_code=code_of(as_known(failure, call)))

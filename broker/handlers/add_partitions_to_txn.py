@@ -109,12 +109,8 @@ async def _answer_later(call: Call[Request], outcomes: Sequence[Outcome]) -> Res
 def _asked(call: Call[Request]) -> list[Asked]:
     request = call.request
     if call.version < _FIRST_VERSION_OF_BROKERS:
-        producer = Producer(
-            request.v3_and_below_producer_id, request.v3_and_below_producer_epoch
-        )
-        return [
-            Asked(request.v3_and_below_transactional_id, producer, request.v3_and_below_topics)
-        ]
+        producer = Producer(request.v3_and_below_producer_id, request.v3_and_below_producer_epoch)
+        return [Asked(request.v3_and_below_transactional_id, producer, request.v3_and_below_topics)]
     return [
         Asked(
             each.transactional_id,

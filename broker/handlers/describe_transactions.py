@@ -27,7 +27,9 @@ def handle(
 ) -> DescribeTransactionsResponse:
     return DescribeTransactionsResponse(
         throttle_time_ms=0,
-        transaction_states=[_described(transactions, each) for each in call.request.transactional_ids],
+        transaction_states=[
+            _described(transactions, each) for each in call.request.transactional_ids
+        ],
     )
 
 

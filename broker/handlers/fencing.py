@@ -5,11 +5,12 @@ Clients before KIP-588 know no PRODUCER_FENCED: to them, any epoch but the prese
 
 from __future__ import annotations
 
+from typing import Any
+
 from odradek.broker.call import Call
 from odradek.protocol.api_keys import ApiKey
 from odradek.protocol.error_codes import ErrorCode
 from odradek.protocol.errors import InvalidProducerEpoch, KafkaError
-from odradek.protocol.schema import Message
 
 #: The first version in which they are told.
 _FENCED_FROM = {
@@ -20,6 +21,6 @@ _FENCED_FROM = {
 }
 
 
-def as_known(failure: KafkaError, call: Call[Message]) -> KafkaError:
+def as_known(failure: KafkaError, call: Call[Any]) -> KafkaError:
     is_new = failure.error is ErrorCode.PRODUCER_FENCED and call.version < _FENCED_FROM[call.key]
     return InvalidProducerEpoch(failure.message) if is_new else failure

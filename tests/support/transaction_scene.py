@@ -1,4 +1,4 @@
-"""A coordinator of one shard, on a log in memory and a loop whose time passes when the test says so."""
+"""A coordinator of one shard, on a log in memory and a loop whose time passes as the test says."""
 
 import asyncio
 from collections.abc import Callable, Coroutine, Iterator
@@ -214,6 +214,4 @@ async def _waited(ask: Callable[[], Any]) -> None:
 
 def as_logged(transactions: dict[str, Transaction]) -> dict[str, Transaction]:
     """Without what is in no log."""
-    return {
-        name: replace(txn, last_epoch=NO_EPOCH) for name, txn in transactions.items()
-    }
+    return {name: replace(txn, last_epoch=NO_EPOCH) for name, txn in transactions.items()}

@@ -121,7 +121,9 @@ def test_a_producer_goes_on_with_the_next_epoch_and_a_zombie_is_told_in_words_it
 
 
 def topics(**partitions):
-    return [AddPartitionsToTxnTopic(name=each, partitions=list(of)) for each, of in partitions.items()]
+    return [
+        AddPartitionsToTxnTopic(name=each, partitions=list(of)) for each, of in partitions.items()
+    ]
 
 
 def add(scene, version, *, producer=OURS, transactional_id=ID, verify=False, **partitions):
@@ -236,7 +238,10 @@ def test_each_transaction_of_a_batch_fares_alone(scene, version):
     answer = ask(
         scene, add_partitions_to_txn, scene.coordinator, Cluster(), request, version=version
     )
-    assert {each.transactional_id: of_topics(each.topic_results) for each in answer.results_by_transaction} == {
+    assert {
+        each.transactional_id: of_topics(each.topic_results)
+        for each in answer.results_by_transaction
+    } == {
         ID: {"events-0": "NONE"},
         "nobody": {"events-0": "INVALID_PRODUCER_ID_MAPPING"},
     }
@@ -268,9 +273,7 @@ def test_the_offsets_of_a_group_are_added_as_their_partition(scene, version):
         request = AddOffsetsToTxnRequest(
             transactional_id=ID, producer_id=OURS.id, producer_epoch=epoch, group_id="readers"
         )
-        answer = ask(
-            scene, add_offsets_to_txn, scene.coordinator, groups, request, version=version
-        )
+        answer = ask(scene, add_offsets_to_txn, scene.coordinator, groups, request, version=version)
         return name(answer.error_code)
 
     assert added() == "NONE"

@@ -1,4 +1,4 @@
-"""Any history of transactions: producers, zombies, delays, timeouts, a sick log, deaths at any point.
+"""Any history of transactions: zombies, delays, timeouts, a sick log, deaths between any writes.
 
 Whatever happens, in any order:
 

@@ -26,7 +26,7 @@ from odradek.broker.groups.shard import GroupShard
 from odradek.broker.transactions.verification import Knowledge, Refusals, Transaction
 from odradek.protocol.api.txn_offset_commit import TxnOffsetCommitRequest, TxnOffsetCommitResponse
 from odradek.protocol.error_codes import ErrorCode
-from odradek.protocol.errors import CoordinatorLoadInProgress, KafkaError, code_of
+from odradek.protocol.errors import KafkaError, code_of
 from odradek.protocol.types import TopicPartition
 from odradek.storage.log import Written
 
@@ -171,7 +171,8 @@ class Committing:
 
 
 def _code(failure: KafkaError, version: int) -> int:
-    if isinstance(failure, CoordinatorLoadInProgress) and version < _FIRST_VERSION_OF_LOADING:
+    is_loading = failure.error is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+    if is_loading and version < _FIRST_VERSION_OF_LOADING:
         return ErrorCode.COORDINATOR_NOT_AVAILABLE.code
     return code_of(failure)
 

@@ -224,7 +224,7 @@ async def test_with_an_epoch_for_each_transaction_the_last_ones_batches_are_fenc
 async def test_a_partition_that_is_elsewhere_is_not_asked_about(scene):
     scene = scene(partitions=1)
     scene.hosting.lead(partition=1, leader=2, replicas=(2, 1))
-    assert await scene.errors(entry(0), entry(1), entry(9)) == [
+    assert await scene.errors(entry(0), entry(1), entry(9), version=9) == [
         "NONE",
         "NOT_LEADER_OR_FOLLOWER",
         "UNKNOWN_TOPIC_OR_PARTITION",

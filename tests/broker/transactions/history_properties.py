@@ -63,8 +63,12 @@ class TransactionHistory(RuleBasedStateMachine):
         if self.is_near_the_last_epoch and txn.producer_epoch == 0:
             client = self.clients[-1]
             later = txn.moved(State.EMPTY, producer_epoch=LAST_EPOCH - 3)
-            assert self.scene.shard.write(later) is None
-            client.producer = later.producer
+
+            async def write():
+                assert self.scene.shard.write(later) is None
+                client.producer = later.producer
+
+            self.scene.asked(write())
 
     @rule(number=FEW)
     def it_begins_again(self, number):

@@ -129,12 +129,6 @@ class Assembly:
         )
         self.groups = self._groups()
         self.replicas.roles[CONSUMER_OFFSETS] = self.groups.shards
-        self.transaction_lookup = CoordinatorLookup(
-            TRANSACTION_STATE,
-            self.cluster,
-            self._topic_creator,
-            partition_count=lambda: settings.current.internal_topics.transactions_partitions,
-        )
         self.services = self._services()
 
     def _groups(self) -> GroupCoordinator:
@@ -156,6 +150,21 @@ class Assembly:
         )
         means = Means(options, clock.now_ms, ground.background.start, ground.disk.run)
         return GroupCoordinator(lookup, world, means)
+
+    def _verifier(self) -> Verifier:
+        settings = self._ground.settings
+        lookup = CoordinatorLookup(
+            TRANSACTION_STATE,
+            self.cluster,
+            self._topic_creator,
+            partition_count=lambda: settings.current.internal_topics.transactions_partitions,
+        )
+        return Verifier(
+            lookup,
+            BrokerClients(self.client_of),
+            listener=settings.current.network.inter_broker_listener,
+            start=self._ground.background.start,
+        )
 
     def _services(self) -> Services:
         ground = self._ground
@@ -183,12 +192,7 @@ class Assembly:
             config_admin=BrokerConfigAdmin(config_tree, settings, broker_id=ground.broker_id),
             topic_configs=TopicConfigs(settings, store),
             producer_ids=ProducerIds(self._allocate_producer_ids),
-            verifier=Verifier(
-                self.transaction_lookup,
-                BrokerClients(self.client_of),
-                listener=settings.current.network.inter_broker_listener,
-                start=ground.background.start,
-            ),
+            verifier=self._verifier(),
             groups=self.groups,
             old_offsets=OldOffsets(store),
             coordinators={find_coordinator.GROUP: self.groups.lookup},

@@ -86,7 +86,6 @@ def routes(broker: Services) -> Mapping[ApiKey, Route]:
 def _records(broker: Services) -> list[Route]:
     replicas, cluster, now_ms = broker.replicas, broker.cluster, broker.now_ms
     limits = broker.settings.current.broker
-    ending = write_txn_markers.World(broker.groups, now_ms, limits.request_timeout_ms)
     return [
         Route(
             ApiKey.PRODUCE,
@@ -127,11 +126,6 @@ def _records(broker: Services) -> list[Route]:
             ApiKey.ALTER_REPLICA_LOG_DIRS,
             partial(alter_replica_log_dirs.handle, broker.moves),
             alter_replica_log_dirs.refused,
-        ),
-        Route(
-            ApiKey.WRITE_TXN_MARKERS,
-            partial(write_txn_markers.handle, replicas, ending),
-            write_txn_markers.refused,
         ),
         Route(
             ApiKey.INIT_PRODUCER_ID,
@@ -253,6 +247,8 @@ def _groups(broker: Services) -> list[Route]:
 def _control(broker: Services) -> list[Route]:
     """What brokers and controllers ask of one another, and what is asked of the controller."""
     controller, replicas, fence = broker.controller, broker.replicas, broker.fence
+    timeout_ms = broker.settings.current.broker.request_timeout_ms
+    ending = write_txn_markers.World(broker.groups, broker.now_ms, timeout_ms)
     return [
         Route(
             ApiKey.LEADER_AND_ISR,
@@ -263,6 +259,11 @@ def _control(broker: Services) -> list[Route]:
         Route(
             ApiKey.UPDATE_METADATA,
             partial(update_metadata.handle, broker.cluster, fence, broker.partitions_deleted),
+        ),
+        Route(
+            ApiKey.WRITE_TXN_MARKERS,
+            partial(write_txn_markers.handle, replicas, ending),
+            write_txn_markers.refused,
         ),
         Route(ApiKey.CONTROLLED_SHUTDOWN, partial(controlled_shutdown.handle, controller)),
         Route(ApiKey.ALTER_PARTITION, partial(alter_partition.handle, controller)),

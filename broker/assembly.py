@@ -42,8 +42,12 @@ from odradek.broker.replicas.replica_manager import ReplicaManager
 from odradek.broker.services import Services
 from odradek.broker.settings.dynamic import CareSettings, DynamicSettings
 from odradek.broker.settings.topic_configs import TopicConfigs
+from odradek.broker.transactions.coordinator import TransactionCoordinator
+from odradek.broker.transactions.marker_link import MarkerLinks
+from odradek.broker.transactions.markers import Markers
 from odradek.broker.transactions.producer_ids import Block, ProducerIds
 from odradek.broker.transactions.verification import Verifier
+from odradek.broker.transactions.world import TransactionWorld
 from odradek.broker.worker import Worker
 from odradek.controller.broker_link import BrokerLink
 from odradek.controller.config_admin import ConfigAdmin
@@ -52,6 +56,7 @@ from odradek.controller.controller import Controller
 from odradek.controller.feature_updates import SUPPORTED
 from odradek.controller.metadata_reads import MetadataReads
 from odradek.controller.registration import Identity
+from odradek.controller.store import paths
 from odradek.controller.store.base import MetadataStore
 from odradek.controller.store.payloads import broker as registered
 from odradek.controller.tenure import ControllerWorld
@@ -129,6 +134,10 @@ class Assembly:
         )
         self.groups = self._groups()
         self.replicas.roles[CONSUMER_OFFSETS] = self.groups.shards
+        self.producer_ids = ProducerIds(self._allocate_producer_ids)
+        self.features = AgreedFeatures(store, start_task=ground.background.start)
+        self.transactions = self._transactions()
+        self.replicas.roles[TRANSACTION_STATE] = self.transactions.shards
         self.services = self._services()
 
     def _groups(self) -> GroupCoordinator:
@@ -151,20 +160,35 @@ class Assembly:
         means = Means(options, clock.now_ms, ground.background.start, ground.disk.run)
         return GroupCoordinator(lookup, world, means)
 
-    def _verifier(self) -> Verifier:
-        settings = self._ground.settings
+    def _transactions(self) -> TransactionCoordinator:
+        ground, settings = self._ground, self._ground.settings
         lookup = CoordinatorLookup(
             TRANSACTION_STATE,
             self.cluster,
             self._topic_creator,
             partition_count=lambda: settings.current.internal_topics.transactions_partitions,
         )
-        return Verifier(
-            lookup,
-            BrokerClients(self.client_of),
-            listener=settings.current.network.inter_broker_listener,
-            start=self._ground.background.start,
+        options, start = settings.current.transactions, ground.background.start
+        world = TransactionWorld(
+            options,
+            clock.now_ms,
+            self.producer_ids,
+            lambda: self.features.current.transaction_version,
+            start,
+            asyncio.sleep,
         )
+        markers = Markers(
+            self.cluster,
+            world,
+            MarkerLinks(BrokerClients(self.client_of), start),
+            listener=settings.current.network.inter_broker_listener,
+            is_deleted=self._is_deleted,
+        )
+        means = Means(options, clock.now_ms, start, ground.disk.run)
+        return TransactionCoordinator(lookup, world, means, markers)
+
+    async def _is_deleted(self, topic: str) -> bool:
+        return not await self._ground.store.exists(paths.topic(topic))
 
     def _services(self) -> Services:
         ground = self._ground
@@ -178,7 +202,7 @@ class Assembly:
             disk=ground.disk,
             reader=ground.reader,
             cluster=self.cluster,
-            features=AgreedFeatures(store, start_task=ground.background.start),
+            features=self.features,
             controller=self.controller,
             fence=ControllerFence(lambda: self.controller.broker_epoch),
             fetch_sessions=FetchSessions(
@@ -191,11 +215,20 @@ class Assembly:
             ),
             config_admin=BrokerConfigAdmin(config_tree, settings, broker_id=ground.broker_id),
             topic_configs=TopicConfigs(settings, store),
-            producer_ids=ProducerIds(self._allocate_producer_ids),
-            verifier=self._verifier(),
+            producer_ids=self.producer_ids,
+            verifier=Verifier(
+                self.transactions.lookup,
+                BrokerClients(self.client_of),
+                listener=settings.current.network.inter_broker_listener,
+                start=ground.background.start,
+            ),
             groups=self.groups,
+            transactions=self.transactions,
             old_offsets=OldOffsets(store),
-            coordinators={find_coordinator.GROUP: self.groups.lookup},
+            coordinators={
+                find_coordinator.GROUP: self.groups.lookup,
+                find_coordinator.TRANSACTION: self.transactions.lookup,
+            },
             now_ms=clock.now_ms,
         )
 

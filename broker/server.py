@@ -162,7 +162,8 @@ class Server:
         await self._follow_configs(store, settings)
         await parts.services.features.start()
         self._undo.push_async_callback(parts.groups.close)
-        start_schedules(self._background, parts.care, parts.groups, settings)
+        self._undo.push_async_callback(parts.transactions.close)
+        start_schedules(self._background, parts.care, parts.groups, parts.transactions, settings)
         self._undo.push_async_callback(self._stop_sockets)  # before the controller is closed
         self._sockets.accept()
         await self._wait_for_picture(settings.current.network)

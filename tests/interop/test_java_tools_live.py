@@ -387,23 +387,3 @@ def test_what_is_in_our_files_is_told(run, tools, broker, new_topic):
 def test_tools_of_what_is_not_served_say_so(tools, broker, tool, arguments, missing):
     ended = tools.run(tool, "--bootstrap-server", broker.address, *arguments)
     assert f"The node does not support {missing}" in ended.out + ended.err
-
-
-def test_features_are_described_disabled_and_upgraded(run):
-    named = ("--feature", "transaction.version")
-    assert feature_level(run) == 2
-    assert "transaction.version was disabled." in run("FeatureCommand", "disable", *named).lines
-    assert feature_level(run) == 0
-    refused = run("FeatureCommand", "upgrade", "--feature", "transaction.version=3", status=1)
-    assert "Could not upgrade transaction.version to 3." in refused.out
-    run("FeatureCommand", "upgrade", "--feature", "transaction.version=2")
-    assert feature_level(run) == 2
-
-
-def feature_level(run):
-    """Of the one feature there is, whose levels go from 0 to 2."""
-    (row,) = [each for each in run("FeatureCommand", "describe").lines if "Feature:" in each]
-    told = dict(re.findall(r"(\w+): (\S+)", row))
-    assert told["Feature"] == "transaction.version"
-    assert (told["SupportedMinVersion"], told["SupportedMaxVersion"]) == ("0", "2")
-    return int(told["FinalizedVersionLevel"])

@@ -167,6 +167,7 @@ class Server:
         self._undo.push_async_callback(self._stop_sockets)  # before the controller is closed
         self._sockets.accept()
         await self._wait_for_picture(settings.current.network)
+        await parts.services.features.look()  # the first controller of a cluster has written them
         await self._wait_for_leaders(logs)
         self._answerer = held_back.let_go()
         log.info("Broker %d of cluster %s is running", broker_id, cluster_id)

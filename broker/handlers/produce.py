@@ -269,7 +269,9 @@ class Appending:
                 try:
                     partition = self._partition(topic, entry.index)
                     partition.leading()
-                    records = self._checked(partition, entry.records)
+                    records: Any = entry.records
+                    if not self._are_usual or partition.is_internal:
+                        records = self._checked(partition, records)
                 except KafkaError:
                     continue  # which is told when it is appended
                 yield entry, partition, records

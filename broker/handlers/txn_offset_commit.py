@@ -35,13 +35,14 @@ Response = TxnOffsetCommitResponse
 Topic = TxnOffsetCommitResponse.Topic
 Line = Topic.Partition
 
+_KNOWLEDGE = Knowledge.by_versions(
+    TxnOffsetCommitRequest.__schema__.versions.high, abortable_since=4, adds_since=5
+)
 _NONE = ErrorCode.NONE.code
 _UNKNOWN = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION.code
 _TOO_LARGE = ErrorCode.OFFSET_METADATA_TOO_LARGE.code
 #: Clients before it stop for good at COORDINATOR_LOAD_IN_PROGRESS (KAFKA-7296).
 _FIRST_VERSION_OF_LOADING = 2
-_FIRST_VERSION_OF_ABORTABLE = 4
-_FIRST_VERSION_THAT_ADDS = 5
 
 
 class Cluster(Protocol):
@@ -99,11 +100,7 @@ class Committing:
     def __init__(self, groups: GroupCoordinator, cluster: Cluster, call: Call[Request]) -> None:
         self.groups = groups
         self.call = call
-        self.knowledge = Knowledge.by(
-            call.version,
-            abortable_since=_FIRST_VERSION_OF_ABORTABLE,
-            adds_since=_FIRST_VERSION_THAT_ADDS,
-        )
+        self.knowledge = _KNOWLEDGE[call.version]
         self.response = Response(throttle_time_ms=0, topics=[])
         #: Of the partitions that there are.
         self.lines: list[Line] = []

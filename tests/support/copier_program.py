@@ -10,7 +10,7 @@ something for good: then another has its transactional id, or its transaction to
 By confluent the copiers of a group share the partitions, and tell the coordinator their generation
 (KIP-447).  aiokafka cannot do that, nor does it know whether an offset is stable: a copier has its
 partitions for good, and a transactional id with them, so that whoever comes after it ends what it
-left behind before reading where it stopped.
+left behind before reading where it stopped.  Where the first begins must be committed before.
 """
 
 import asyncio
@@ -26,7 +26,7 @@ from typing import Any
 from tests.support.group_member_program import confluent_settings, orders, tell
 from tests.support.persistent_load import RECONNECT, TRANSACTIONAL, Silent
 
-READ_MAX = 20
+READ_MAX = 10
 TIMEOUT_S = 30
 COPIED, ABORTED = b"copy of ", b"never to be seen: "
 
@@ -155,7 +155,8 @@ async def _run_aiokafka(address: str, options: SimpleNamespace) -> None:
         bootstrap_servers=address,
         group_id=options.group,
         isolation_level="read_committed",
-        auto_offset_reset="earliest",
+        # Its coordinator may be loading: 0.14 does not see that it says so, nor that there is more.
+        auto_offset_reset="none",
         enable_auto_commit=False,
         fetch_max_wait_ms=100,
         retry_backoff_ms=50,

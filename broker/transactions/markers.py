@@ -121,12 +121,12 @@ class Markers:
                 again.append(each)
         if by_leader and shard.is_active:
             epoch = shard.coordinator_epoch
-            answers = await gather(
-                *(
-                    self._links.write(node, _marker(txn, led, coordinator_epoch=epoch))
-                    for node, led in by_leader.items()
-                )
-            )
+            writing = [
+                self._links.write(node, _marker(txn, led, coordinator_epoch=epoch))
+                for node, led in by_leader.items()
+            ]
+            # Its producer may be waiting for the end: one broker is asked without another task.
+            answers = await gather(*writing) if len(writing) > 1 else [await writing[0]]
             for led, codes in zip(by_leader.values(), answers, strict=True):
                 again += _not_done(txn, led, codes)
         return frozenset(again)

@@ -91,13 +91,13 @@ class Markers:
         self._world.start(self._complete(shard, txn), f"completion of {txn.transactional_id}")
 
     async def _complete(self, shard: TransactionShard, txn: Transaction) -> None:
-        left = txn.partitions
-        while left:
+        left = await self._mark(shard, txn, txn.partitions)
+        if left and shard.is_active:
+            names = ", ".join(map(str, sorted(left)))
+            log.info("%r is not ended in all partitions yet: %s", txn.transactional_id, names)
+        while left and shard.is_active:
+            await self._world.sleep(RETRY_S)
             left = await self._mark(shard, txn, left)
-            if not shard.is_active:
-                return
-            if left:
-                await self._world.sleep(RETRY_S)
         while shard.is_active:
             try:
                 await wait_for(shard.write(decide_complete(txn, now_ms=self._world.now_ms())))
@@ -168,5 +168,5 @@ def _not_done(
     left = [each for each in partitions if codes.get(each) not in _DONE]
     if left and codes:
         named = {str(each): ErrorCode.of(codes[each]).name for each in left if each in codes}
-        log.info("Markers of %r are written again: %s", txn.transactional_id, named)
+        log.debug("Markers of %r are written again: %s", txn.transactional_id, named)
     return left

@@ -60,7 +60,7 @@ Transactions:
     write_txn_markers.py      tell the partitions
     describe_transactions.py  state and partitions
     list_transactions.py      which there are
-    fencing.py                what producers are told when others have taken their place
+    transaction_answers.py    what these have in common
 
 Topics:
 

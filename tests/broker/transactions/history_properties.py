@@ -11,6 +11,7 @@ Whatever happens, in any order:
 
 from collections import defaultdict
 
+from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
@@ -237,4 +238,5 @@ def as_of_version_0(txn):
     return read_value(txn.transactional_id, transaction_value(txn, server_version=0))
 
 
+TransactionHistory.TestCase.settings = settings(stateful_step_count=60)
 TestTransactionHistory = TransactionHistory.TestCase

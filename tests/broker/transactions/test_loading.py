@@ -95,6 +95,7 @@ async def test_what_cannot_be_read_is_not_served(tmp_path):
     await scene.settled()
     with pytest.raises(CoordinatorNotAvailable):
         init(scene)
+    assert not scene.coordinator.shards.is_loading
 
 
 async def test_a_value_of_a_version_that_nobody_knows_is_not_passed_over(tmp_path):

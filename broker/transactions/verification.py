@@ -20,6 +20,7 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from odradek.broker.metadata.picture import Node
+from odradek.broker.network.broker_clients import BrokerClients
 from odradek.protocol.api.add_partitions_to_txn import (
     AddPartitionsToTxnRequest,
     AddPartitionsToTxnResponse,
@@ -27,7 +28,6 @@ from odradek.protocol.api.add_partitions_to_txn import (
 )
 from odradek.protocol.error_codes import ErrorCode
 from odradek.protocol.errors import DecodeError, KafkaError
-from odradek.protocol.schema import Message
 from odradek.protocol.types import TopicPartition
 from odradek.storage.producers.verification_guards import VerificationGuard
 
@@ -103,27 +103,13 @@ class Coordinators(Protocol):
     def coordinator(self, key: str, /, *, listener: str) -> Node: ...
 
 
-class Client(Protocol):
-    """A client of one broker."""
-
-    async def send(self, request: Message, /, *, version: int) -> Message: ...
-
-
-class Clients(Protocol):
-    """Of all brokers."""
-
-    def to(self, node: Node, /) -> Client: ...
-
-    def close(self) -> None: ...
-
-
 class Verifier:
     """Asks for all partitions that this broker leads."""
 
     def __init__(
         self,
         coordinators: Coordinators,
-        clients: Clients,
+        clients: BrokerClients,
         *,
         listener: str,
         start: Callable[[Coroutine[Any, Any, None], str], object],

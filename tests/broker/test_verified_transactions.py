@@ -24,7 +24,8 @@ FEW = 2
 def broker(tmp_path_factory):
     data_dir = tmp_path_factory.mktemp("verified") / "logs"
     # Fewer requests may be in progress than there are producers that wait for coordinators.
-    with BrokerProcess(data_dir, f"queued.max.requests={FEW}").start() as running:
+    bounds = f"queued.max.requests={FEW}", "queued.max.request.bytes=1"
+    with BrokerProcess(data_dir, *bounds).start() as running:
         yield running
 
 

@@ -9,8 +9,9 @@ from odradek.protocol.api_keys import ApiKey
 from odradek.protocol.error_codes import ErrorCode
 from tests.support.broker_process import BrokerProcess
 from tests.support.logs import records_batch
+from tests.support.minimal_requests import find_coordinators
 from tests.support.partition_client import LATEST, READ_COMMITTED, PartitionClient, create_topic
-from tests.support.wire_client import WireClient, call
+from tests.support.wire_client import WireClient
 
 TIMEOUT_MS = 60_000
 WAIT_S = 20
@@ -23,10 +24,16 @@ FEW = 2
 def broker(tmp_path_factory):
     data_dir = tmp_path_factory.mktemp("verified") / "logs"
     # Fewer requests may be in progress than there are producers that wait for coordinators.
-    with BrokerProcess(data_dir, f"queued.max.requests={FEW}").start() as running:
-        call(running.address, ApiKey.FIND_COORDINATOR, 3, key="t", key_type=1)
-        call(running.address, ApiKey.FIND_COORDINATOR, 3, key="g", key_type=0)
+    bounds = f"queued.max.requests={FEW}", "queued.max.request.bytes=1"
+    with BrokerProcess(data_dir, *bounds).start() as running:
         yield running
+
+
+@pytest.fixture(scope="module")
+def coordinating(broker):
+    """The broker, once it coordinates groups and transactions."""
+    find_coordinators(broker.address)
+    return broker
 
 
 def until(is_so, look):
@@ -125,10 +132,10 @@ def is_stable(committed):
 
 
 @pytest.fixture
-def producer(broker, request):
+def producer(coordinating, request):
     name = f"t{abs(hash(request.node.name))}"
-    create_topic(broker.address, name, partitions=2)
-    made = Producer(broker.address, name, name)
+    create_topic(coordinating.address, name, partitions=2)
+    made = Producer(coordinating.address, name, name)
     yield made
     made.wire.close()
 
@@ -221,10 +228,12 @@ class TestPartitionsAddedByBrokers:
 
 
 @pytest.mark.parametrize("version", [ADDED_BY_CLIENTS, ADDED_BY_BROKERS])
-def test_more_may_wait_for_their_coordinators_than_requests_may_be_in_progress(broker, version):
-    topic = f"many-{version}"
-    create_topic(broker.address, topic)
-    producers = [Producer(broker.address, f"{topic}-{n}", topic) for n in range(8 * FEW)]
+def test_more_may_wait_for_their_coordinators_than_requests_may_be_in_progress(
+    coordinating, version
+):
+    topic, address = f"many-{version}", coordinating.address
+    create_topic(address, topic)
+    producers = [Producer(address, f"{topic}-{number}", topic) for number in range(8 * FEW)]
     if version == ADDED_BY_CLIENTS:
         for each in producers:
             each.add(0)

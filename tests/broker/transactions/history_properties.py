@@ -21,7 +21,6 @@ from odradek.protocol.errors import NotEnoughReplicas, NotLeader, RequestTimedOu
 from odradek.protocol.types import TopicPartition
 from tests.support.dying_coordinator import UNKNOWN, Client, Died, DyingScene, OneTransaction
 from tests.support.transaction_scene import as_logged
-from tests.support.transactions import TIMEOUT_MS
 
 NAMES = ("copier", "mover")
 SPOKEN = st.sampled_from([0, 2])
@@ -30,7 +29,8 @@ WHERE = st.sampled_from(PARTITIONS)
 #: How many have come since; mostly the last, as others have been fenced by it.
 FEW = st.sampled_from([0, 0, 0, 0, 1, 1, 2, 5])
 SOME = st.lists(WHERE, min_size=1, max_size=3)
-EXPIRATION_MS = 10 * TIMEOUT_MS
+#: Short, as markers are tried again ten times in a second.
+TIMEOUT_MS, EXPIRATION_MS = 1000, 3000
 #: The client that was told so looks for another coordinator, and knows no more than before.
 LOST = {"NOT_COORDINATOR": UNKNOWN}
 #: While a step of the same id is pending; by epochs and ids, only who speaks version 0.
@@ -42,15 +42,15 @@ REFUSED = frozenset(
 class TransactionHistory(RuleBasedStateMachine):
     """What producers know may be out of date: they ask all the same."""
 
-    @initialize(version=st.integers(0, 2), spoken=SPOKEN, near_the_last_epoch=st.booleans())
-    def begin(self, version, spoken, near_the_last_epoch):
+    @initialize(version=st.integers(0, 2), spoken=SPOKEN, epochs_left=st.integers(1, 3))
+    def begin(self, version, spoken, epochs_left):
         self.scene = DyingScene(version=version, id_expiration_ms=EXPIRATION_MS)
         self.clients = []
         self.transactions = []
         self.epochs = {}
         #: Ids whose last record in the log has not taken effect, with what they are instead.
         self.beyond = {}
-        self.is_near_the_last_epoch = near_the_last_epoch
+        self.epochs_left = epochs_left
         for name in NAMES:
             self.somebody_comes(name, spoken)
 
@@ -66,7 +66,7 @@ class TransactionHistory(RuleBasedStateMachine):
 
     @rule(name=st.sampled_from(NAMES), client_version=SPOKEN)
     def somebody_comes(self, name, client_version):
-        error, producer = self.scene.asked(self.scene.init(name=name))
+        error, producer = self.scene.asked(self.scene.init(name=name, timeout_ms=TIMEOUT_MS))
         if error == "NONE":
             self.clients.append(Client(name, client_version, producer))
             self.use_up_epochs(name)
@@ -74,9 +74,9 @@ class TransactionHistory(RuleBasedStateMachine):
     def use_up_epochs(self, name):
         """As a producer would in a long life."""
         txn = self.scene.shard.transactions[name]
-        if self.is_near_the_last_epoch and txn.producer_epoch == 0:
+        if txn.producer_epoch == 0:
             client = self.clients[-1]
-            later = txn.moved(State.EMPTY, producer_epoch=LAST_EPOCH - 3)
+            later = txn.moved(State.EMPTY, producer_epoch=LAST_EPOCH - self.epochs_left)
 
             async def write():
                 assert self.scene.shard.write(later) is None
@@ -89,7 +89,8 @@ class TransactionHistory(RuleBasedStateMachine):
         client = self.client(number)
         if client is None or client.unanswered is not None:
             return
-        error, producer = self.scene.asked(self.scene.init(client.producer, name=client.name))
+        beginning = self.scene.init(client.producer, name=client.name, timeout_ms=TIMEOUT_MS)
+        error, producer = self.scene.asked(beginning)
         if error == "NONE":
             client.before, client.producer, client.current = client.producer, producer, None
 
@@ -141,14 +142,18 @@ class TransactionHistory(RuleBasedStateMachine):
 
     @rule(
         number=FEW,
+        places=SOME,
         is_commit=st.booleans(),
         outcome=st.sampled_from([None, RequestTimedOut(), Died()]),
     )
-    def it_ends_as_replicas_are_slow(self, number, is_commit, outcome):
+    def it_ends_as_replicas_are_slow(self, number, places, is_commit, outcome):
         """What is not replicated in time is in the log all the same."""
+        self.it_writes(number, places)
         client, log = self.client(number), self.scene.log
-        if client is None or client.current is None or client.unanswered is not None:
+        if self.scene.has_died or client is None or client.current is None:
             return
+        if client.unanswered is not None:
+            is_commit = client.unanswered
         log.is_held = True
         ending = self.scene.begun(self.ending(client, is_commit))
         if not ending.done():

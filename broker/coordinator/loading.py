@@ -85,6 +85,7 @@ class Shards(Generic[AnyShard]):
 
     @property
     def is_loading(self) -> bool:
+        """What could not be loaded is not being loaded any more."""
         return any(each.is_under_way for each in self._loading.values())
 
     def shard(self, index: int) -> AnyShard:

@@ -13,8 +13,9 @@ Obeying the controller:
 Records:
 
     produce.py                append them
+    produce_verification.py   those that begin a transaction, of which a coordinator must know
+    produce_lines.py          what is told of those that are refused
     unread_records.py         those that have to be read first, elsewhere
-    init_producer_id.py       an id for an idempotent producer
     fetch.py                  read them, or wait for them
     list_offsets.py           at which offsets they are
     offset_for_leader_epoch.py  where a leader's ended
@@ -41,6 +42,7 @@ Groups:
     heartbeat.py              stay in it
     leave_group.py            leave it
     offset_commit.py          store how far it has read
+    txn_offset_commit.py      as part of a transaction
     offset_fetch.py           ask for that
     offset_delete.py          forget it
     describe_groups.py        state and members
@@ -48,6 +50,17 @@ Groups:
     delete_groups.py          delete them
     consumer_group_heartbeat.py  all that a member of the consumer protocol has to say
     consumer_group_describe.py  state and members of a group of that protocol
+
+Transactions:
+
+    init_producer_id.py       a producer gets its id and epoch
+    add_partitions_to_txn.py  partitions that it writes to
+    add_offsets_to_txn.py     offsets that it commits
+    end_txn.py                commit or abort
+    write_txn_markers.py      tell the partitions
+    describe_transactions.py  state and partitions
+    list_transactions.py      which there are
+    transaction_answers.py    what these have in common
 
 Topics:
 
@@ -66,6 +79,7 @@ Asking the controller:
     elect_leaders.py          who shall lead
     alter_partition_reassignments.py  where replicas shall be
     list_partition_reassignments.py   which are on their way
+    update_features.py        which features are in force
     alter_partition.py        who is in sync
     allocate_producer_ids.py  blocks of producer ids
     controlled_shutdown.py    a broker is about to stop

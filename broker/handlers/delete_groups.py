@@ -9,8 +9,8 @@ from collections.abc import Iterable, Mapping
 from functools import partial
 
 from odradek.broker.call import Call, Parked
+from odradek.broker.coordinator.log_failures import OF_A_CHANGE, told
 from odradek.broker.groups.coordinator import GroupCoordinator
-from odradek.broker.groups.log_failures import OF_A_CHANGE, told
 from odradek.broker.groups.offset_expiry import delete_group
 from odradek.broker.groups.shard import GroupShard
 from odradek.protocol.api.delete_groups import DeleteGroupsRequest, DeleteGroupsResponse

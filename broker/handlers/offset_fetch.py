@@ -11,8 +11,8 @@ from collections.abc import Awaitable, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple, Protocol
 
 from odradek.broker.call import Call, Parked
+from odradek.broker.coordinator.log_failures import OF_A_FETCH, told
 from odradek.broker.groups.coordinator import GroupCoordinator
-from odradek.broker.groups.log_failures import OF_A_FETCH, told
 from odradek.broker.groups.offsets import Commit, GroupOffsets, Place
 from odradek.broker.groups.shard import GroupShard
 from odradek.broker.turns import FEW, Turn

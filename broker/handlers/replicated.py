@@ -10,7 +10,7 @@ from functools import partial
 from typing import Protocol, TypeVar
 
 from odradek.broker.call import Parked
-from odradek.broker.groups.log_failures import OF_A_CHANGE, told
+from odradek.broker.coordinator.log_failures import OF_A_CHANGE, told
 from odradek.protocol.error_codes import ErrorCode
 from odradek.protocol.errors import KafkaError
 

@@ -29,7 +29,7 @@ class Care:
 def intervals(*overrides):
     settings = load(file=None, environment={}, overrides=overrides)
     noted = Noted()
-    start_schedules(noted, Care(), Care(), DynamicSettings(settings, broker_id=1))
+    start_schedules(noted, Care(), Care(), Care(), DynamicSettings(settings, broker_id=1))
     return {name: interval_s() for name, interval_s in noted.intervals.items()}
 
 
@@ -49,3 +49,10 @@ def test_an_interval_of_0_or_less_comes_round_no_more_as_in_kafka(text):
 
 def test_but_of_the_cleaner_it_is_a_pause():
     assert intervals("log.cleaner.backoff.ms=0")["compaction"] == 0
+
+
+def test_transactions_are_looked_at_as_often_as_the_settings_say():
+    assert intervals()["transaction timeouts"] == 10
+    assert intervals()["transactional id expiry"] == 3600
+    short = "transaction.abort.timed.out.transaction.cleanup.interval.ms=500"
+    assert intervals(short)["transaction timeouts"] == 0.5

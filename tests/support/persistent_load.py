@@ -51,6 +51,23 @@ class Silent:
     def log(self, *told: object) -> None: ...
 
 
+def transactional_producer(address: str, transactional_id: str, *, timeout_ms: int) -> Producer:
+    """One that goes on with its transaction, too; it has no epoch yet."""
+    return Producer(
+        {
+            "bootstrap.servers": address,
+            "transactional.id": transactional_id,
+            "transaction.timeout.ms": timeout_ms,
+            "linger.ms": 0,
+            # Else librdkafka (2.11 and later), when its only broker has come back, may go on to
+            # wait for the group's coordinator as it knew it before, and has given up since.
+            "metadata.recovery.strategy": "none",
+            **RECONNECT,
+        },
+        logger=Silent(),
+    )
+
+
 class PersistentProducer:
     """``acknowledged`` is by value, ``sent`` by partition and in the order of sending."""
 

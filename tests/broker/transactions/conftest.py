@@ -1,0 +1,21 @@
+"""A coordinator for a test, on a loop of its own."""
+
+import pytest
+
+from tests.support.transaction_scene import TransactionScene, scene
+
+__all__ = ["scene"]
+
+
+@pytest.fixture
+def new_scene():
+    scenes = []
+
+    def make(**settings):
+        made = TransactionScene(**settings)
+        scenes.append(made)
+        return made
+
+    yield make
+    for each in scenes:
+        each.close()

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Iterator
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from odradek.broker.call import Call
-from odradek.broker.groups.consumer.regular_expression import compiled
+from odradek.broker.groups.consumer.regular_expression import Matches, compiled
 from odradek.broker.transactions.coordinator import TransactionCoordinator
 from odradek.broker.transactions.transaction_state import BY_NAME, State, Transaction
 from odradek.broker.turns import FEW, Turn
@@ -28,7 +28,7 @@ class Wanted(NamedTuple):
     #: Running for longer than this; negative for any.
     duration_ms: int
     #: Of their ids, by the rules of RE2.
-    pattern: Any
+    pattern: Matches | None
     now_ms: int
 
     def has(self, txn: Transaction) -> bool:
@@ -38,7 +38,7 @@ class Wanted(NamedTuple):
             and (not self.producer_ids or txn.producer_id in self.producer_ids)
             and (not self.states or txn.state.shown in self.states)
             and (self.duration_ms < 0 or self.now_ms - txn.started_ms > self.duration_ms)
-            and (self.pattern is None or self.pattern.fullmatch(txn.transactional_id) is not None)
+            and (self.pattern is None or self.pattern(txn.transactional_id))
         )
 
 

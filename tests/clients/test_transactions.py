@@ -4,7 +4,8 @@ import pytest
 
 from tests.support.client_driver import Refused
 from tests.support.committed_records import committed_values, settled_values, stable_end
-from tests.support.group_members import committed, wait_until
+from tests.support.group_members import wait_until
+from tests.support.group_wire import committed
 from tests.support.partition_client import LATEST, PartitionClient
 from tests.support.transactional_clients import CLIENTS
 

@@ -8,8 +8,8 @@ import pytest
 from odradek.protocol.api_keys import ApiKey
 from tests.support.broker_process import BrokerProcess
 from tests.support.crash_rounds import seeds
-from tests.support.group_members import committed, wait_until
-from tests.support.group_wire import WireMember, find_coordinator
+from tests.support.group_members import wait_until
+from tests.support.group_wire import WireMember, committed, find_coordinator
 from tests.support.transaction_wire import WireProducer, name_of, stable_offset
 from tests.support.wire_client import call
 

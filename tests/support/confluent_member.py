@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Protocol
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
@@ -11,27 +11,40 @@ from tests.support.member_consumer import MemberOptions, Offsets, Record, Tell, 
 ASSIGNORS = {"cooperative": "cooperative-sticky"}
 
 
+class GroupOptions(Protocol):
+    """What all consumers of a group have."""
+
+    group: str
+    session_ms: int
+    assignor: str
+    instance: str | None
+
+
+def confluent_settings(address: str, options: GroupOptions) -> dict[str, Any]:
+    settings = {
+        "bootstrap.servers": address,
+        "group.id": options.group,
+        "auto.offset.reset": "earliest",
+        "enable.auto.commit": False,
+        "session.timeout.ms": options.session_ms,
+        "heartbeat.interval.ms": options.session_ms // 5,
+        "partition.assignment.strategy": ASSIGNORS.get(options.assignor, options.assignor),
+        "fetch.wait.max.ms": 100,
+        "topic.metadata.refresh.interval.ms": 1000,
+    }
+    if options.instance:
+        settings["group.instance.id"] = options.instance
+    return settings
+
+
 class ConfluentMember:
     def __init__(self, address: str, options: MemberOptions, tell: Tell) -> None:
         self._tell = tell
         self._polled_max = options.polled_max
         #: Who is told of a commit, by what was committed.
         self._waiting: dict[frozenset[tuple[str, int, int]], Told] = {}
-        settings = {
-            "bootstrap.servers": address,
-            "group.id": options.group,
-            "auto.offset.reset": "earliest",
-            "enable.auto.commit": False,
-            "session.timeout.ms": options.session_ms,
-            "heartbeat.interval.ms": options.session_ms // 5,
-            "partition.assignment.strategy": ASSIGNORS.get(options.assignor, options.assignor),
-            "fetch.wait.max.ms": 100,
-            "topic.metadata.refresh.interval.ms": 1000,
-            "on_commit": self._committed,
-        }
-        if options.instance:
-            settings["group.instance.id"] = options.instance
-        self._consumer = Consumer(settings)
+        settings = confluent_settings(address, options)
+        self._consumer = Consumer(settings | {"on_commit": self._committed})
         self.subscribe(options.topics)
 
     def subscribe(self, topics: list[str]) -> None:

@@ -23,7 +23,7 @@ from random import Random
 from types import SimpleNamespace
 from typing import Any
 
-from tests.support.group_member_program import confluent_settings, orders, tell
+from tests.support.group_member_program import orders, tell
 from tests.support.persistent_load import RECONNECT, Silent, transactional_producer
 
 READ_MAX = 10
@@ -61,6 +61,8 @@ class Pace:
 
 def run_confluent(address: str, options: SimpleNamespace) -> None:
     from confluent_kafka import Consumer
+
+    from tests.support.confluent_member import confluent_settings
 
     producer = transactional_producer(
         address, options.transactional_id, timeout_ms=options.timeout_ms

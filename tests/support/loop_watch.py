@@ -1,6 +1,7 @@
 """For how long at most did a broker's loop let others wait?
 
     with LoopWatch(broker.address, broker.pid) as watch:
+        watch.begin()
         ...
     assert watch.held_s < 0.1
 
@@ -33,7 +34,7 @@ NS = 1e-9
 
 
 class LoopWatch:
-    """The two figures are there when it has ended."""
+    """Ready when it is entered; the two figures are there when it has been left."""
 
     def __init__(self, address: str, pid: int) -> None:
         self.requests = 0
@@ -46,8 +47,19 @@ class LoopWatch:
             tied(program), stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
         )
         assert self._process.stdout is not None
-        assert self._process.stdout.readline() == "begun\n"
+        assert self._process.stdout.readline() == "ready\n"
         return self
+
+    def begin(self) -> None:
+        self._order("begin")
+
+    def end(self) -> None:
+        self._order("end")
+
+    def _order(self, word: str) -> None:
+        assert self._process.stdin is not None
+        self._process.stdin.write(f"{word}\n")
+        self._process.stdin.flush()
 
     def __exit__(self, *failure: object) -> None:
         told, _ = self._process.communicate(timeout=END_TIMEOUT_S)
@@ -55,27 +67,31 @@ class LoopWatch:
 
 
 def watch(address: str, pid: int) -> None:
-    """Until its standard input ends."""
-    is_over = threading.Event()
-
-    def read() -> None:
-        sys.stdin.read()
-        is_over.set()
-
-    threading.Thread(target=read, daemon=True).start()
-    requests, held_s = 0, 0.0
+    """From the first line of its standard input to the next, or its end."""
     with WireClient(address) as client:
         client.call(ApiKey.API_VERSIONS, 0)
-        _tell("begun")
+        _tell("ready")
+        sys.stdin.readline()
+        is_over = threading.Event()
+
+        def read() -> None:
+            sys.stdin.readline()
+            is_over.set()
+
+        threading.Thread(target=read, daemon=True).start()
+        requests, worst_s = 0, 0.0
         while not is_over.wait(PAUSE_S):
-            # In this order: whoever has no processor between two of these lines is counted as such.
-            unserved_s = _unserved_s(pid)
-            began_s = time.monotonic()
-            client.call(ApiKey.API_VERSIONS, 0)
-            took_s = time.monotonic() - began_s
-            unserved_s = _unserved_s(pid) - unserved_s
-            requests, held_s = requests + 1, max(held_s, took_s - unserved_s)
-    _tell(json.dumps([requests, held_s]))
+            requests, worst_s = requests + 1, max(worst_s, held_s(client, pid))
+    _tell(json.dumps([requests, worst_s]))
+
+
+def held_s(client: WireClient, pid: int) -> float:
+    """By one request.  Nobody who has no processor between two of these lines is held for that."""
+    unserved_s = _unserved_s(pid)
+    began_s = time.monotonic()
+    client.call(ApiKey.API_VERSIONS, 0)
+    took_s = time.monotonic() - began_s
+    return took_s - (_unserved_s(pid) - unserved_s)
 
 
 def _tell(line: str) -> None:

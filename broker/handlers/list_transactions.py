@@ -38,7 +38,7 @@ class Wanted(NamedTuple):
             and (not self.producer_ids or txn.producer_id in self.producer_ids)
             and (not self.states or txn.state.shown in self.states)
             and (self.duration_ms < 0 or self.now_ms - txn.started_ms > self.duration_ms)
-            and (self.pattern is None or self.pattern(txn.transactional_id))
+            and (self.pattern is None or bool(self.pattern(txn.transactional_id)))
         )
 
 

@@ -246,6 +246,7 @@ class Server:
                 now_ms=clock.now_ms(),
                 run_all=side_by_side,
                 broker_epoch=self._broker_epoch,
+                keeps_locks=True,
             )
         )
 

@@ -335,10 +335,12 @@ class LogManager:
         now_ms: int,
         run_all: RunAll = one_after_the_other,
         broker_epoch: int = NO_BROKER_EPOCH,
+        keeps_locks: bool = False,
     ) -> None:
         """All is synced, and the next start finds nothing to recover.
 
-        ``run_all`` gets what sleeps; its tasks cannot be pickled.
+        ``run_all`` gets what sleeps; its tasks cannot be pickled.  Whoever else works in the
+        directories keeps their locks, and releases them when it has ended too.
         """
         for work in self.deletions(now_ms=now_ms):
             with suppress(LogDirectoryOffline, OutOfDescriptors):
@@ -351,7 +353,8 @@ class LogManager:
                 is_clean=not self._has_unfinished_logs(directory),
                 broker_epoch=broker_epoch,
             )
-        self.directories.release()
+        if not keeps_locks:
+            self.directories.release()
 
     def _has_unfinished_logs(self, directory: LogDirectory) -> bool:
         """Whether work on the names or lengths of files was broken off."""

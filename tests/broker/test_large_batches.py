@@ -2,7 +2,6 @@
 
 import os
 import signal
-import sys
 import time
 from contextlib import contextmanager
 from functools import cache
@@ -17,6 +16,7 @@ from tests.support.large_batches import large_batch
 from tests.support.legacy_messages import message
 from tests.support.partition_client import PartitionClient, create_topic
 from tests.support.wire_client import WireClient
+from tests.support.worker_processes import of_linux, worker_of
 
 __all__ = ["broker"]
 
@@ -24,8 +24,6 @@ COUNT = 300_000
 LARGEST = -3
 OTHERS = 20
 TIMEOUT_S = 30
-
-of_linux = pytest.mark.skipif(sys.platform != "linux", reason="children are found in /proc")
 
 
 @cache
@@ -40,7 +38,7 @@ def reader(broker):
     create_topic(broker.address, "first", cleanup_policy="compact")
     with PartitionClient(broker.address, "first") as client:
         assert client.produce(large()).error_code == 0
-    return reading_process(broker)
+    return worker_of(broker)
 
 
 @contextmanager
@@ -118,7 +116,7 @@ def test_a_batch_is_appended_once_although_whoever_reads_it_is_killed(tmp_path):
         create_topic(broker.address, "killed", cleanup_policy="compact")
         with PartitionClient(broker.address, "killed") as client:
             client.wire.send(ApiKey.PRODUCE, 9, **client.produce_values(large()))
-            os.kill(reading_process(broker), signal.SIGKILL)
+            os.kill(worker_of(broker), signal.SIGKILL)
             answer = client.answer_to_produce(client.wire.answer(ApiKey.PRODUCE, 9))
             assert (answer.error_code, answer.base_offset) == (0, 0)
             assert client.produce(large()).base_offset == COUNT
@@ -130,7 +128,7 @@ def test_a_broker_that_is_stopped_meanwhile_stops_well(tmp_path):
         create_topic(broker.address, "stopped", cleanup_policy="compact")
         with PartitionClient(broker.address, "stopped") as client:
             client.wire.send(ApiKey.PRODUCE, 9, **client.produce_values(large()))
-            reading_process(broker)
+            worker_of(broker)
             broker.stop()
 
 
@@ -140,21 +138,9 @@ def test_a_broker_that_is_killed_leaves_no_process_behind(tmp_path):
         create_topic(broker.address, "left", cleanup_policy="compact")
         with PartitionClient(broker.address, "left") as client:
             client.wire.send(ApiKey.PRODUCE, 9, **client.produce_values(large()))
-            reader = reading_process(broker)
+            reader = worker_of(broker)
             broker.kill()
     deadline = time.monotonic() + TIMEOUT_S
     while Path(f"/proc/{reader}").exists():
         assert time.monotonic() < deadline
         time.sleep(0.01)
-
-
-def reading_process(broker):
-    """The process that the broker has started to read records."""
-    children = Path(f"/proc/{broker.pid}/task/{broker.pid}/children")
-    deadline = time.monotonic() + TIMEOUT_S
-    while time.monotonic() < deadline:
-        for child in children.read_text().split():
-            if b"spawn_main" in Path(f"/proc/{child}/cmdline").read_bytes():
-                return int(child)
-        time.sleep(0.01)
-    raise AssertionError("nobody reads")

@@ -5,9 +5,12 @@ import asyncio
 import pytest
 
 from odradek.broker import server
+from odradek.broker.disk import Disk
 from odradek.broker.failures import CANNOT_START
 from odradek.broker.server import NotReached, Server
 from odradek.broker.settings.sources import load
+from odradek.broker.worker import Worker
+from odradek.storage.manager.directories import LogDirectories
 from tests.support.free_ports import free_port
 from tests.support.loops import at_end
 
@@ -38,3 +41,26 @@ async def test_logs_of_nobody_are_kept_and_told_of_and_hold_up_no_start(tmp_path
     told = [record.message for record in caplog.records if record.levelname == "WARNING"]
     assert told == ["No partitions of this broker, but their logs are kept: ghost-0, ghost-1"]
     assert (tmp_path / "logs" / "ghost-1" / "00000000000000000000.log").exists()
+
+
+async def test_a_directory_is_let_go_of_when_nobody_works_on_its_files_any_more(
+    tmp_path, monkeypatch
+):
+    ended = []
+
+    def noting(owner, method):
+        original = getattr(owner, method)
+
+        def noted(self):
+            ended.append(owner)
+            original(self)
+
+        monkeypatch.setattr(owner, method, noted)
+
+    noting(Worker, "close")
+    noting(Disk, "close")
+    noting(LogDirectories, "release")
+    broker = broker_on(tmp_path / "logs")
+    await broker.start()
+    await broker.stop()
+    assert ended == [Worker, Worker, Disk, LogDirectories]

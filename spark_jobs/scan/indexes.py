@@ -62,7 +62,8 @@ def aborted_transactions(content: bytes | None) -> list[AbortedTransaction] | No
         aborted = AbortedTransaction(*fields)
         if version != transaction_index.VERSION or not aborted.first_offset >= 0:
             return None
-        if not (previous < aborted.last_offset and aborted.first_offset <= aborted.last_offset):
+        # A transaction has at least a record before its marker.
+        if not (previous < aborted.last_offset and aborted.first_offset < aborted.last_offset):
             return None
         previous = aborted.last_offset
         found.append(aborted)

@@ -146,7 +146,7 @@ class Walk:
         starts: list[int] = []
         at = 0
         obstacle: _Obstacle | str = _Obstacle.CUT
-        while at + HEAD.size <= filled:
+        while at + SMALLEST_BATCH_BYTES <= filled:  # of any magic; behind it there are bytes to spare
             if next_offset >= stop_offset:
                 obstacle = _Obstacle.STOP
                 break
@@ -200,7 +200,7 @@ class Walk:
     def _is_large(self, position: int) -> bool:
         """Whether there is a batch that the buffer is too small for: the next fill has it all."""
         remaining = self._end - position
-        if self._has_shrunk or self._filled < HEAD.size or self._filled == remaining:
+        if self._has_shrunk or self._filled < SMALLEST_BATCH_BYTES or self._filled == remaining:
             return False
         _, length, magic, checksum, _ = HEAD.unpack_from(self._view)
         size_bytes: int = length + LOG_OVERHEAD_BYTES

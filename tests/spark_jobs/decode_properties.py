@@ -11,7 +11,7 @@ from odradek.protocol.errors import CorruptMessage
 from odradek.protocol.records.batch import RecordBatch
 from odradek.protocol.records.compression import Codec
 from odradek.protocol.records.legacy_builder import LegacyFormat, legacy_set
-from odradek.protocol.records.record import Header, Record
+from odradek.protocol.records.record import NO_TIMESTAMP, Header, Record
 from odradek.spark_jobs.scan import boundaries, record_headers, walk
 from tests.support.batches import batch_around, batch_of
 from tests.support.scans import ALL_COLUMNS, LogDirectory, plain_rows
@@ -49,7 +49,12 @@ def stored(drawn):
         made = []
         for gap, timestamp, key, value, headers in records:
             offset += gap
-            made.append(Record(offset, timestamp, key, value, tuple(headers)))
+            # Old formats have no headers, and the oldest no timestamps.
+            made.append(
+                Record(offset, timestamp, key, value, tuple(headers))
+                if magic == 2
+                else Record(offset, max(timestamp, 0) if magic else NO_TIMESTAMP, key, value)
+            )
         if magic == 2:
             has_producer = sequence >= 0
             log += batch_of(

@@ -1,7 +1,7 @@
 """Zig-zag varints at many positions of a buffer at once.
 
-Four bytes are looked at from each position, as one number whose lowest byte comes first.  Most
-varints of a record have one or two bytes; those of more than four are read byte by byte, together.
+Most varints of a record have one or two bytes.  So two bytes are looked at from each position, as
+one number, and a table says what they mean; only where they go on, more are looked at.
 
 Invariant: reading never looks outside the buffer, which has PADDING bytes to spare at its end, as
 long as the positions lie within it.
@@ -9,8 +9,6 @@ Owner: none; any thread.
 """
 
 from __future__ import annotations
-
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -26,39 +24,46 @@ VARLONG_BYTES_MAX = 10
 
 _WORD_BYTES = 4
 
+# Of each two bytes, the lower first: the value if that is all, and how many of them it has.
+_PAIRS = np.arange(1 << 16, dtype=np.int64)
+_GOES_ON = _PAIRS >> 7 & 1
+_UNSIGNED = _PAIRS & 0x7F | (_PAIRS >> 1 & 0x3F80) * _GOES_ON
+VALUES = (_UNSIGNED >> 1) ^ -(_UNSIGNED & 1)
+#: 0 where more bytes follow.
+SIZES = np.where(_GOES_ON & _PAIRS >> 15, 0, 1 + _GOES_ON)
+
 
 class Varints:
     """The varints of a buffer."""
 
     def __init__(self, buffer: Bytes) -> None:
         self.bytes = buffer
-        count = max(0, len(buffer) - _WORD_BYTES + 1)
         # At each byte a number that overlaps with the next.
+        count = max(0, len(buffer) - _WORD_BYTES + 1)
         self._words = np.ndarray((count,), dtype="<u4", buffer=buffer, strides=(1,))
+        self.pairs = np.ndarray((count,), dtype="<u2", buffer=buffer, strides=(1,))
 
     def read(
         self, positions: Integers, *, bytes_max: int = VARINT_BYTES_MAX
     ) -> tuple[Integers, Integers]:
         """The values, and the positions after them; one that is too long leads to -1."""
-        words = self._words[positions]
-        if not (words & 0x80).any():
-            return _zigzag((words & 0x7F).astype(np.int64)), positions + 1
-        if not (words & 0x8000 & (words << 8)).any():  # no second byte that another follows
-            goes_on = words >> 7 & 1
-            values = words & 0x7F | (words >> 1 & 0x3F80) * goes_on
-            return _zigzag(values.astype(np.int64)), positions + 1 + goes_on
-        return self._read_any(words, positions, bytes_max)
+        pairs = self.pairs[positions]
+        sizes = SIZES[pairs]
+        values, after = VALUES[pairs], positions + sizes
+        if not sizes.all():
+            longer = np.flatnonzero(sizes == 0)
+            values[longer], after[longer] = self._read_longer(positions[longer], bytes_max)
+        return values, after
 
-    def _read_any(
-        self, words: npt.NDArray[Any], positions: Integers, bytes_max: int
-    ) -> tuple[Integers, Integers]:
+    def _read_longer(self, positions: Integers, bytes_max: int) -> tuple[Integers, Integers]:
+        """Those of more than two bytes."""
+        words = self._words[positions]
         ends = ~words & 0x80808080
         last = ends & (~ends + 1)  # the highest bit of the first byte that nothing follows
         words = words & (last - 1)
         low = words & 0x7F | words >> 1 & 0x3F80
         values = (low | words >> 2 & 0x1FC000 | words >> 3 & 0xFE00000).astype(np.int64)
-        sizes = 1 + (last > 0x80) + (last > 0x8000).astype(np.int64) + (last > 0x800000)
-        after = positions + sizes
+        after = positions + 3 + (last > 0x800000)
         long = np.flatnonzero(last == 0)
         if len(long):
             values[long], after[long] = self._read_long(positions[long], bytes_max)

@@ -146,7 +146,9 @@ class Walk:
         starts: list[int] = []
         at = 0
         obstacle: _Obstacle | str = _Obstacle.CUT
-        while at + SMALLEST_BATCH_BYTES <= filled:  # of any magic; behind it there are bytes to spare
+        while (
+            at + SMALLEST_BATCH_BYTES <= filled
+        ):  # of any magic; behind it there are bytes to spare
             if next_offset >= stop_offset:
                 obstacle = _Obstacle.STOP
                 break

@@ -72,7 +72,7 @@ def test_directory_as_it_was_left_has_the_same_without_any_recovery(name, tmp_pa
 
 @pytest.mark.parametrize("name", [name for name in NAMES if name.endswith("stopped")])
 def test_times_lead_to_the_offsets_that_kafka_told(name, tmp_path):
-    """Or to an earlier record as young that its consumer read: Kafka looks into one segment only."""
+    """Or to an earlier record as young that a consumer read: Kafka looks into one segment."""
     directory = RecordedDirectory.unpack(name, tmp_path)
     told = {(each.topic, each.partition): each for each in directory.partitions}
     for log in partition_logs(options_of({"path": str(tmp_path / RECOVERED)})):

@@ -15,7 +15,7 @@ from __future__ import annotations
 import struct
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from time import process_time
@@ -68,7 +68,7 @@ def _compare(shape: Shape, folder: Path, megabytes: int) -> None:
     path.parent.mkdir()
     count = _write(path, shape, megabytes * 1_000_000)
     _check_answers(path, folder)
-    contenders = {
+    contenders: dict[str, Callable[[], int]] = {
         "straightforward": lambda: sum(1 for _ in straightforward(path.read_bytes())),
         "protocol/records": lambda: sum(1 for _ in _tuned(path.read_bytes())),
         "scanner": lambda: sum(

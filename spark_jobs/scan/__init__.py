@@ -22,7 +22,11 @@ Reading a split:
     fields.py         the fields of records
     record_headers.py the headers of records
     varints.py        varints at many positions at once
+    visibility.py     which batches a reader sees
+    wishes.py         what is wanted of a segment, and which transactions were aborted
     decode.py         from a group of batches to a record batch of Arrow
+    record_columns.py its columns, from the headers of batches and the fields of records
+    arrays.py         Arrow's arrays from numpy's
     old_formats.py    the same for magic 0 and 1, record by record
     batches_view.py   a row for each batch, from its header
     damage.py         damage, and what becomes of it

@@ -1,4 +1,6 @@
-"""Spark jobs over segment files.
+"""Analytics over segment files, with no broker.
 
-Nothing is here yet: they follow the broker.
+    scan/   the scanner and decoder below Spark: segment files as Arrow record batches
+
+The Spark source and the jobs on it are to come.
 """

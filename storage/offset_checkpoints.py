@@ -16,7 +16,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from odradek.protocol.types import TopicPartition
-from odradek.storage import checkpoint
+from odradek.storage import checkpoint, files
 from odradek.storage.checkpoint import INT32_MAX, INT64_MAX, CheckpointDamaged, number, words
 from odradek.storage.paths import is_legal_topic
 
@@ -30,7 +30,11 @@ class OffsetCheckpoint:
     def read(self, directory: Path) -> dict[TopicPartition, int]:
         """Nothing if there is no file; CheckpointDamaged if it makes no sense."""
         path = directory / self.name
-        entries = checkpoint.read(path, _entry_of)
+        return self.decode(files.read(path) or b"", path=path)
+
+    def decode(self, content: bytes, *, path: Path) -> dict[TopicPartition, int]:
+        """The same of what was read already; ``path`` is what an error calls it."""
+        entries = checkpoint.decode(content, _entry_of, path=path)
         offsets = dict(entries)
         if len(offsets) < len(entries):
             raise _repeated(entries, path)

@@ -8,6 +8,7 @@ groups/            list, describe, reset and delete consumer groups
 transactions/      list and describe transactions, find and abort those that hang
 produce.py         write records
 consume.py         read records
+scan.py            read records straight from segment files
 dump_log.py        print what is in the files of a log
 zookeeper.py       run a ZooKeeper
 version.py         which version this is
@@ -21,6 +22,7 @@ examples.py        how a command is used, at the end of its help
 failed.py          a command that failed, and why
 partitions.py      the partitions of topics, and the offsets of their logs
 record_lines.py    records as lines of text or JSON, read and written
+scan_output.py     rows of a scan: a table, JSON, CSV, Parquet
 starting_point.py  where reading begins: an offset, a time, the beginning, the end
 tables.py          rows: a table for a terminal, tabs for a pipe, JSON for a program
 """

@@ -22,6 +22,7 @@ from odradek.broker.cli import (
     consume,
     dump_log,
     produce,
+    scan,
     serve,
     topics,
     version,
@@ -33,7 +34,7 @@ from odradek.broker.cli.transactions import command as transactions
 
 COMMANDS = (
     *(serve, topics, configs, groups, transactions, produce, consume),
-    *(dump_log, zookeeper, version),
+    *(scan, dump_log, zookeeper, version),
 )
 FAILED = 1
 INTERRUPTED, UNREAD = 128 + 2, 128 + 13  # what a shell says of SIGINT and SIGPIPE
@@ -72,9 +73,9 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="odradek",
         description="A Kafka-compatible broker in pure Python, and what one needs beside it.",
-        epilog="`odradek COMMAND --help` tells more.  All but serve, dump-log, zookeeper and "
-        "version are clients: they work with any Kafka at --bootstrap, 127.0.0.1:9092 if it is not "
-        "given, and need the extra `cli`.",
+        epilog="`odradek COMMAND --help` tells more.  All but serve, scan, dump-log, zookeeper "
+        "and version are clients: they work with any Kafka at --bootstrap, 127.0.0.1:9092 if it is "
+        "not given, and need the extra `cli`.  scan needs the extra `arrow`.",
     )
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
     for command in COMMANDS:

@@ -71,9 +71,9 @@ def json_line(record: Record) -> bytes:
         "partition": record.partition,
         "offset": record.offset,
         "timestamp": record.timestamp,
-        "key": _json(record.key),
-        "value": _json(record.value),
-        "headers": [[name, _json(value)] for name, value in record.headers],
+        "key": json_value(record.key),
+        "value": json_value(record.value),
+        "headers": [[name, json_value(value)] for name, value in record.headers],
     }
     return json.dumps(fields).encode() + b"\n"
 
@@ -102,7 +102,7 @@ def _text(value: bytes | None) -> str:
     return "" if value is None else value.decode("utf-8", "surrogateescape")
 
 
-def _json(value: bytes | None) -> object:
+def json_value(value: bytes | None) -> object:
     if value is None:
         return None
     try:

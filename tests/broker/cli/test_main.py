@@ -14,7 +14,7 @@ from tests.support.free_ports import free_port
 ODRADEK = [sys.executable, "-m", "odradek.broker.cli.main"]
 COMMANDS = [
     *("serve", "topics", "configs", "groups", "transactions", "produce", "consume"),
-    *("dump-log", "zookeeper", "version"),
+    *("scan", "dump-log", "zookeeper", "version"),
 ]
 
 

@@ -1,0 +1,174 @@
+"""How fast are segment files decoded?  Ratios to a straightforward decoder in plain Python.
+
+    python benchmarks/scan.py [MEGABYTES]
+
+Both read the same files from the page cache, compare every checksum, and give offset, timestamp,
+key and value of each record: the one a tuple for each, the other Arrow record batches.  A third
+contender is protocol/records, which is tuned.  They take turns, and of each the quickest round
+counts.  That all answers are the same is checked before anything is timed.
+
+The goals are 10 times for records of 100 bytes and 4.5 times for 1 KB.
+"""
+
+from __future__ import annotations
+
+import struct
+import sys
+import tempfile
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from time import process_time
+
+sys.path.insert(0, str(Path(__file__).parent.parent))
+
+from crc32c import crc32c
+
+from odradek.protocol.records.builder import BatchBuilder, BatchFields
+from odradek.protocol.records.compression import Codec, decompress
+from odradek.protocol.records.record_set import batches_of_any_magic
+from odradek.spark_jobs.scan.scanner import scan
+
+MEGABYTES = 32
+ROUNDS = 5
+FIRST_TIMESTAMP = 1_700_000_000_000
+COLUMNS = "offset,timestamp,key,value"
+
+Row = tuple[int, int, bytes | None, bytes | None]
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """What the records of a file look like, and the least acceptable ratio."""
+
+    name: str
+    value_bytes: int
+    batch_bytes: int = 16 * 1024
+    codec: Codec = Codec.NONE
+    goal: float | None = None
+
+
+SHAPES = [
+    Shape("100 B", 90, goal=10),
+    Shape("1 KB", 1014, goal=4.5),
+    Shape("100 B in batches of 1 MB", 90, batch_bytes=1024 * 1024),
+    Shape("100 B, lz4", 90, codec=Codec.LZ4),
+]
+
+
+def main() -> None:
+    megabytes = int(sys.argv[1]) if len(sys.argv) > 1 else MEGABYTES
+    for shape in SHAPES:
+        with tempfile.TemporaryDirectory() as folder:
+            _compare(shape, Path(folder), megabytes)
+
+
+def _compare(shape: Shape, folder: Path, megabytes: int) -> None:
+    path = folder / "records-0" / "00000000000000000000.log"
+    path.parent.mkdir()
+    count = _write(path, shape, megabytes * 1_000_000)
+    _check_answers(path, folder)
+    contenders: dict[str, Callable[[], int]] = {
+        "straightforward": lambda: sum(1 for _ in straightforward(path.read_bytes())),
+        "protocol/records": lambda: sum(1 for _ in _tuned(path.read_bytes())),
+        "scanner": lambda: sum(
+            rows.num_rows
+            for rows in scan(path=str(folder), columns=COLUMNS, isolationLevel="read_uncommitted")
+        ),
+    }
+    best = dict.fromkeys(contenders, float("inf"))
+    for _ in range(ROUNDS):
+        for name, run in contenders.items():
+            # Of this process: others may have the processor meanwhile.
+            begun = process_time()
+            assert run() == count
+            best[name] = min(best[name], process_time() - begun)
+    for name, seconds in best.items():
+        ratio = best["straightforward"] / seconds
+        goal = f"   goal {shape.goal}" if name == "scanner" and shape.goal else ""
+        print(f"{shape.name:26} {name:18} {seconds / count * 1e9:8.0f} ns{ratio:8.1f} x{goal}")
+
+
+def _write(path: Path, shape: Shape, size_bytes: int) -> int:
+    offset = 0
+    with path.open("wb") as file:
+        while offset * (shape.value_bytes + 20) < size_bytes:
+            builder = BatchBuilder(BatchFields(base_offset=offset, codec=shape.codec))
+            for _ in range(max(1, shape.batch_bytes // (shape.value_bytes + 20))):
+                builder.append(
+                    timestamp=FIRST_TIMESTAMP + offset,
+                    key=b"%010d" % offset,
+                    value=(b"%d " % offset * shape.value_bytes)[: shape.value_bytes],
+                )
+                offset += 1
+            file.write(builder.build())
+    return offset
+
+
+def _check_answers(path: Path, folder: Path) -> None:
+    expected = list(straightforward(path.read_bytes()))
+    assert expected == list(_tuned(path.read_bytes()))
+    found: list[Row] = []
+    for rows in scan(path=str(folder), columns=COLUMNS):
+        columns = [rows[name].to_pylist() for name in ("offset", "key", "value")]
+        times = [time // 1000 for time in rows["timestamp"].cast("int64").to_pylist()]
+        found += zip(columns[0], times, columns[1], columns[2], strict=True)
+    assert expected == found
+
+
+def _tuned(log: bytes) -> Iterator[Row]:
+    for batch in batches_of_any_magic(log):
+        batch.check_crc()
+        for record in batch:
+            yield record.offset, record.timestamp, record.key, record.value
+
+
+# As one writes it down from the description of the format.
+
+
+def straightforward(log: bytes) -> Iterator[Row]:
+    position = 0
+    while position < len(log):
+        base_offset, length = struct.unpack_from(">qi", log, position)
+        end = position + 12 + length
+        (checksum, attributes) = struct.unpack_from(">Ih", log, position + 17)
+        if crc32c(log[position + 21 : end]) != checksum:
+            raise ValueError(f"damage at {position}")
+        (base_timestamp,) = struct.unpack_from(">q", log, position + 27)
+        (count,) = struct.unpack_from(">i", log, position + 57)
+        records = decompress(Codec(attributes & 7), log[position + 61 : end])
+        at = 0
+        for _ in range(count):
+            _, at = _varint(records, at)
+            timestamp_delta, at = _varint(records, at + 1)
+            offset_delta, at = _varint(records, at)
+            key, at = _content(records, at)
+            value, at = _content(records, at)
+            header_count, at = _varint(records, at)
+            for _ in range(header_count):
+                _, at = _content(records, at)
+                _, at = _content(records, at)
+            yield base_offset + offset_delta, base_timestamp + timestamp_delta, key, value
+        position = end
+
+
+def _content(source: bytes, at: int) -> tuple[bytes | None, int]:
+    length, at = _varint(source, at)
+    if length < 0:
+        return None, at
+    return source[at : at + length], at + length
+
+
+def _varint(source: bytes, at: int) -> tuple[int, int]:
+    value = shift = 0
+    while True:
+        byte = source[at]
+        at += 1
+        value |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            return (value >> 1) ^ -(value & 1), at
+        shift += 7
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,96 @@
+"""Rows of a scan, on the screen or in a file.
+
+    table     for a terminal; tabs in a pipe
+    json      a line for each row; bytes that are not UTF-8 are {"base64": "..."}
+    csv       the names of the columns, then a line for each row; null is empty
+    parquet   all columns as they are
+
+Timestamps are milliseconds since 1970, but in Parquet, which has timestamps of its own.
+"""
+
+from __future__ import annotations
+
+import csv
+import json
+import sys
+from collections.abc import Iterator
+from contextlib import ExitStack, redirect_stdout
+from pathlib import Path
+from typing import Any
+
+from odradek.broker.cli import tables
+from odradek.broker.cli.record_lines import json_value
+
+PARQUET = "parquet"
+OUTPUTS = ("table", "json", "csv", PARQUET)
+
+
+def write(batches: Iterator[Any], schema: Any, *, output: str, to: Path | None) -> None:
+    """``batches`` are Arrow's; ``to`` is None for standard output, which Parquet cannot go to."""
+    if output == PARQUET:
+        _write_parquet(batches, schema, to)
+        return
+    with ExitStack() as stack:
+        if to is not None:
+            file = stack.enter_context(to.open("w", newline=""))
+            stack.enter_context(redirect_stdout(file))
+        _print(_rows(batches), schema.names, output)
+
+
+def _write_parquet(batches: Iterator[Any], schema: Any, to: Path | None) -> None:
+    from pyarrow.parquet import ParquetWriter
+
+    with ParquetWriter(to, schema) as writer:
+        for batch in batches:
+            writer.write_batch(batch)
+
+
+def _print(rows: Iterator[dict[str, Any]], columns: list[str], output: str) -> None:
+    if output == "json":
+        for row in rows:
+            print(json.dumps({name: _plain(cell) for name, cell in row.items()}))
+        return
+    cells = ([_text(cell) for cell in row.values()] for row in rows)
+    if output == "csv":
+        writer = csv.writer(sys.stdout, lineterminator="\n")
+        writer.writerow(columns)
+        writer.writerows(cells)
+    else:
+        tables.show(columns, cells, title="", as_json=False)
+
+
+def _rows(batches: Iterator[Any]) -> Iterator[dict[str, Any]]:
+    for batch in batches:
+        yield from _in_milliseconds(batch).to_pylist()
+
+
+def _in_milliseconds(batch: Any) -> Any:
+    """Python's own times end with the year 9999, and Kafka's do not."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    for at, field in enumerate(batch.schema):
+        if pa.types.is_timestamp(field.type):
+            milliseconds = pc.divide(batch.column(at).cast(pa.int64()), 1000)
+            batch = batch.set_column(at, field.name, milliseconds)
+    return batch
+
+
+def _plain(cell: Any) -> Any:
+    """What JSON has."""
+    if isinstance(cell, bytes):
+        return json_value(cell)
+    if isinstance(cell, list):  # headers
+        return [[header["key"], json_value(header["value"])] for header in cell]
+    return cell
+
+
+def _text(cell: Any) -> Any:
+    """What a cell of a table has; None is left to it."""
+    if isinstance(cell, bool):
+        return str(cell).lower()
+    if isinstance(cell, bytes):
+        return cell.decode("utf-8", "backslashreplace")
+    if isinstance(cell, list):
+        return ",".join(f"{each['key']}={_text(each['value'] or b'')}" for each in cell)
+    return cell

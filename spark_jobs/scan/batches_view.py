@@ -1,0 +1,108 @@
+"""A row for each batch, from its header: counts, sizes, offsets, codecs and producers.
+
+Nothing is unpacked.  Control batches are batches too.  A wrapper of magic 0 or 1 does not say how
+many records it has nor which is the first: both are null.
+
+Owner: none; any thread.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from odradek.protocol.records.batch import CONTROL_FLAG, LOG_APPEND_TIME_FLAG, TRANSACTIONAL_FLAG
+from odradek.protocol.records.compression import Codec
+from odradek.protocol.records.legacy import LegacyBatch
+from odradek.spark_jobs.scan.arrays import codec_names, numbers, timestamps
+from odradek.spark_jobs.scan.batch_group import BatchGroup
+from odradek.spark_jobs.scan.columns import BATCH_COLUMNS, schema_of
+from odradek.spark_jobs.scan.decode import Decoded, readable
+from odradek.spark_jobs.scan.old_formats import timestamp_type
+from odradek.spark_jobs.scan.walk import OldMessages
+from odradek.spark_jobs.scan.wishes import Wishes
+
+_CODEC_BITS = 7
+
+
+def batch_rows(group: BatchGroup, wishes: Wishes) -> Decoded:
+    group, flaws = readable(group)
+    yield from flaws
+    constants = _constants(wishes)
+    arrays = [
+        pa.repeat(pa.scalar(constants[name], BATCH_COLUMNS[name]), len(group))
+        if name in constants
+        else _array(name, group)
+        for name in wishes.columns
+    ]
+    yield pa.RecordBatch.from_arrays(arrays, schema=schema_of(wishes.columns, BATCH_COLUMNS))
+
+
+def old_message_rows(old: OldMessages, wishes: Wishes) -> Decoded:
+    rows = [{**_constants(wishes), **_row(old, message)} for message in old.messages]
+    arrays = [
+        pa.array([row.get(name) for row in rows], BATCH_COLUMNS[name]) for name in wishes.columns
+    ]
+    yield pa.RecordBatch.from_arrays(arrays, schema=schema_of(wishes.columns, BATCH_COLUMNS))
+
+
+def _constants(wishes: Wishes) -> dict[str, Any]:
+    return {"topic": wishes.topic, "partition": wishes.partition, "segment": wishes.segment}
+
+
+#: Fields of the header; those in the second table are null where they are negative.
+_AS_IS = {
+    "baseOffset": "base_offset",
+    "count": "count",
+    "magic": "magic",
+    "checksum": "checksum",
+}
+_NEVER_NEGATIVE = {
+    "producerId": "producer_id",
+    "producerEpoch": "producer_epoch",
+    "baseSequence": "base_sequence",
+    "leaderEpoch": "leader_epoch",
+}
+_FLAGS = {"isTransactional": TRANSACTIONAL_FLAG, "isControl": CONTROL_FLAG}
+_TIMESTAMPS = {"baseTimestamp": "base_timestamp", "maxTimestamp": "max_timestamp"}
+
+
+def _array(name: str, group: BatchGroup) -> Any:
+    if name in _FLAGS:
+        return pa.array(group.has_flag(_FLAGS[name]))
+    if name in _TIMESTAMPS:
+        return timestamps(group.field(_TIMESTAMPS[name]))
+    if name == "codec":
+        return codec_names(group.field("attributes") & _CODEC_BITS)
+    if name in _NEVER_NEGATIVE:
+        values = group.field(_NEVER_NEGATIVE[name])
+        return numbers(values, BATCH_COLUMNS[name], is_null=values < 0)
+    if name in _AS_IS:
+        values = group.field(_AS_IS[name])
+    elif name == "timestampType":
+        values = group.has_flag(LOG_APPEND_TIME_FLAG).astype(np.int64)
+    elif name == "lastOffset":
+        values = group.last_offsets
+    else:
+        values = group.sizes if name == "sizeBytes" else group.position + group.starts
+    return numbers(values, BATCH_COLUMNS[name])
+
+
+def _row(old: OldMessages, message: LegacyBatch) -> dict[str, Any]:
+    is_single = message.codec is Codec.NONE
+    return {
+        "position": old.position + message.position,
+        "sizeBytes": message.size_bytes,
+        "magic": message.magic,
+        "baseOffset": message.last_offset if is_single else None,
+        "lastOffset": message.last_offset,
+        "count": 1 if is_single else None,
+        "codec": message.codec.name.lower(),
+        "timestampType": timestamp_type(message),
+        "maxTimestamp": timestamps(np.array([message.max_timestamp]))[0],
+        "isTransactional": False,
+        "isControl": False,
+        "checksum": message.checksum,
+    }

@@ -1,0 +1,86 @@
+"""The columns of a scan: names, Arrow types, and what has to be read for each.
+
+The first eight are those of Spark's own Kafka source, ``headers`` null where there are none.  The
+others say what a consumer is not told:
+
+    producerId, producerEpoch, sequence     null where the producer is not idempotent
+    leaderEpoch                             null in magic 0 and 1
+    codec                                   none, gzip, snappy, lz4 or zstd
+    keySize, valueSize                      in bytes, null as key and value are
+    segment                                 the path of the file
+    isControl                               only with includeControl: a marker, not a record
+
+A timestamp that microseconds have no room for is null.
+
+Owner: none; immutable, any thread.
+"""
+
+from __future__ import annotations
+
+import pyarrow as pa
+
+from odradek.spark_jobs.scan.fields import Depth
+
+HEADERS_TYPE = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
+TIMESTAMP_TYPE = pa.timestamp("us", tz="UTC")
+
+RECORD_COLUMNS = {
+    "key": pa.binary(),
+    "value": pa.binary(),
+    "topic": pa.string(),
+    "partition": pa.int32(),
+    "offset": pa.int64(),
+    "timestamp": TIMESTAMP_TYPE,
+    "timestampType": pa.int32(),
+    "headers": HEADERS_TYPE,
+    "producerId": pa.int64(),
+    "producerEpoch": pa.int32(),
+    "sequence": pa.int32(),
+    "isTransactional": pa.bool_(),
+    "leaderEpoch": pa.int32(),
+    "codec": pa.string(),
+    "keySize": pa.int32(),
+    "valueSize": pa.int32(),
+    "segment": pa.string(),
+    "isControl": pa.bool_(),
+}
+
+#: A row for each batch.
+BATCH_COLUMNS = {
+    "topic": pa.string(),
+    "partition": pa.int32(),
+    "segment": pa.string(),
+    "position": pa.int64(),
+    "sizeBytes": pa.int64(),
+    "magic": pa.int32(),
+    "baseOffset": pa.int64(),
+    "lastOffset": pa.int64(),
+    "count": pa.int32(),
+    "codec": pa.string(),
+    "timestampType": pa.int32(),
+    "baseTimestamp": TIMESTAMP_TYPE,
+    "maxTimestamp": TIMESTAMP_TYPE,
+    "producerId": pa.int64(),
+    "producerEpoch": pa.int32(),
+    "baseSequence": pa.int32(),
+    "isTransactional": pa.bool_(),
+    "isControl": pa.bool_(),
+    "leaderEpoch": pa.int32(),
+    "checksum": pa.int64(),
+}
+
+#: How far into a record one has to read for a column; the others stand in the batch's header.
+DEPTHS = {
+    "timestamp": Depth.TIMESTAMP,
+    "offset": Depth.OFFSET,
+    "sequence": Depth.OFFSET,
+    "key": Depth.KEY,
+    "keySize": Depth.KEY,
+    "value": Depth.VALUE,
+    "valueSize": Depth.VALUE,
+    "headers": Depth.HEADERS,
+}
+
+
+def schema_of(columns: tuple[str, ...], types: dict[str, pa.DataType]) -> pa.Schema:
+    return pa.schema([(name, types[name]) for name in columns])

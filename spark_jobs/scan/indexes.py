@@ -1,0 +1,83 @@
+"""Index files of which nothing is certain: as many entries as make sense.
+
+The engine's own modules (offset_index.py, time_index.py, transaction_index.py of storage) say what
+the files hold.  An open index has room ahead, which reads as zeros, and a crash leaves any length:
+entries count as long as they ascend.  None has a checksum, so whoever follows an entry compares it
+with the batch that it leads to.
+
+Owner: none; any thread.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from odradek.spark_jobs.scan.varints import Integers
+from odradek.storage import transaction_index
+from odradek.storage.transaction_index import AbortedTransaction
+
+_OFFSET_ENTRY = np.dtype([("offset", ">u4"), ("position", ">u4")])
+_TIME_ENTRY = np.dtype([("timestamp", ">i8"), ("offset", ">u4")])
+
+
+class OffsetEntries(NamedTuple):
+    """The batch at each position, or one soon after it, has that offset."""
+
+    offsets: Integers
+    positions: Integers
+
+
+class TimeEntries(NamedTuple):
+    """Everything before each offset is as old as the timestamp, or older."""
+
+    timestamps: Integers
+    offsets: Integers
+
+
+def offset_entries(content: bytes | None, *, base_offset: int) -> OffsetEntries:
+    found = _entries(content, _OFFSET_ENTRY)
+    offsets, positions = found["offset"].astype(np.int64), found["position"].astype(np.int64)
+    count = min(_ascending(offsets), _ascending(positions))
+    return OffsetEntries(base_offset + offsets[:count], positions[:count])
+
+
+def time_entries(content: bytes | None, *, base_offset: int) -> TimeEntries:
+    found = _entries(content, _TIME_ENTRY)
+    timestamps, offsets = found["timestamp"].astype(np.int64), found["offset"].astype(np.int64)
+    # Before a batch that has no timestamp and the room ahead there may be one entry of -1 or 0.
+    count = min(_ascending(timestamps), _ascending(offsets))
+    return TimeEntries(timestamps[:count], base_offset + offsets[:count])
+
+
+def aborted_transactions(content: bytes | None) -> list[AbortedTransaction] | None:
+    """None if the file makes no sense; no file means that none was aborted."""
+    content = content or b""
+    if len(content) % transaction_index.ENTRY.size:
+        return None
+    found = []
+    previous = -1
+    for version, *fields in transaction_index.ENTRY.iter_unpack(content):
+        aborted = AbortedTransaction(*fields)
+        if version != transaction_index.VERSION or not aborted.first_offset >= 0:
+            return None
+        # A transaction has at least a record before its marker.
+        if not (previous < aborted.last_offset and aborted.first_offset < aborted.last_offset):
+            return None
+        previous = aborted.last_offset
+        found.append(aborted)
+    return found
+
+
+def _entries(
+    content: bytes | None, layout: np.dtype[np.void]
+) -> np.ndarray[tuple[int], np.dtype[np.void]]:
+    content = content or b""
+    return np.frombuffer(content[: len(content) // layout.itemsize * layout.itemsize], dtype=layout)
+
+
+def _ascending(values: Integers) -> int:
+    """How many, from the first on, are each larger than the one before."""
+    falls = np.flatnonzero(values[1:] <= values[:-1])
+    return int(falls[0]) + 1 if len(falls) else len(values)

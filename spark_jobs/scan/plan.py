@@ -1,0 +1,159 @@
+"""Splits: pieces of segments that can be read by themselves, by whoever has the files.
+
+What is not wanted is left out before anything is read: topics by name, segments and their parts by
+offset (offset index) and by time (time index).  A large segment is cut at batches, by the offset
+index; each cut is compared with the batch there, and where the index is of no use, the lengths of
+the batches lead from one to the next.
+
+Owner: whoever plans; splits are immutable and can be pickled.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import pairwise
+
+import numpy as np
+
+from odradek.spark_jobs.scan.catalog import PartitionLog, Segment, partition_logs
+from odradek.spark_jobs.scan.file_access import File
+from odradek.spark_jobs.scan.lookup import Place, SegmentLookup, first_as_young
+from odradek.spark_jobs.scan.options import EARLIEST, LATEST, Offsets, Options, View
+from odradek.spark_jobs.scan.resync import batch_chain
+from odradek.spark_jobs.scan.transactions import Transactions, transactions
+from odradek.spark_jobs.scan.walk import OFFSET_MAX, Stretch
+from odradek.storage.transaction_index import AbortedTransaction
+
+
+@dataclass(frozen=True, slots=True)
+class Split:
+    """Read what lies in this stretch of a segment, from one offset to before the other."""
+
+    topic: str
+    partition: int
+    path: str
+    segment_bytes: int  # when it was planned
+    stretch: Stretch
+    start_offset: int
+    end_offset: int
+    aborted: tuple[AbortedTransaction, ...]
+
+    @property
+    def size_bytes(self) -> int:
+        return self.stretch.end - self.stretch.start
+
+    def is_of(self, size_bytes: int) -> bool:
+        """Whether a file of that size is the one planned on; compaction may have replaced it.
+
+        The last segment grows, and is not compacted.
+        """
+        is_grown = self.stretch.is_last and size_bytes > self.segment_bytes
+        return size_bytes == self.segment_bytes or is_grown
+
+
+def plan(options: Options) -> list[Split]:
+    """All splits, in the order of topic, partition and offset."""
+    return [split for log in partition_logs(options) for split in _splits_of(log, options)]
+
+
+@dataclass(frozen=True, slots=True)
+class _Range:
+    """Offsets from the one to before the other."""
+
+    start: int
+    end: int
+
+
+def _splits_of(log: PartitionLog, options: Options) -> Iterator[Split]:
+    # A row for each batch says what is there, whoever may see it.
+    is_committed = options.is_committed and options.view is View.RECORDS
+    known = transactions(log) if is_committed else Transactions()
+    wanted = _wanted(log, options, known)
+    for segment in log.segments:
+        if segment.base_offset >= wanted.end or segment.offset_max < wanted.start:
+            continue
+        with log.system.open(segment.path) as file:
+            places = _places(SegmentLookup(log.system, segment, file), file, wanted, options)
+            size_bytes = file.size_bytes
+        for place, following in pairwise(places):
+            stretch = Stretch(
+                place.position,
+                following.position,
+                place.offset,
+                stop_offset=min(wanted.end, following.offset),
+                offset_max=segment.offset_max,
+                is_last=segment.next_base_offset is None,
+                high_watermark=log.high_watermark,
+            )
+            yield Split(
+                topic=log.topic,
+                partition=log.partition,
+                path=segment.path,
+                segment_bytes=size_bytes,
+                stretch=stretch,
+                start_offset=wanted.start,
+                end_offset=wanted.end,
+                aborted=_reaching(known, segment, place.offset),
+            )
+
+
+def _wanted(log: PartitionLog, options: Options, known: Transactions) -> _Range:
+    bound = OFFSET_MAX if log.high_watermark is None else log.high_watermark
+    latest = known.last_stable_offset(bound)
+    start = _chosen(log, options.starting_offsets, default=EARLIEST, latest=latest)
+    end = _chosen(log, options.ending_offsets, default=LATEST, latest=latest)
+    if options.starting_timestamp is not None:
+        first = first_as_young(log, options.starting_timestamp)
+        start = latest if first is None else first
+    if options.ending_timestamp is not None:
+        first = first_as_young(log, options.ending_timestamp)
+        end = latest if first is None else first
+    return _Range(max(start, log.log_start_offset), min(end, latest))
+
+
+def _chosen(log: PartitionLog, offsets: Offsets, *, default: int, latest: int) -> int:
+    offset = offsets.get((log.topic, log.partition), default)
+    if offset == EARLIEST:
+        return log.log_start_offset
+    return latest if offset == LATEST else offset
+
+
+def _places(lookup: SegmentLookup, file: File, wanted: _Range, options: Options) -> list[Place]:
+    """Where splits begin, and where the last one ends."""
+    first = lookup.at_or_before(wanted.start)
+    last = lookup.after(wanted.end) or Place(file.size_bytes, OFFSET_MAX)
+    places = [first]
+    while (target := places[-1].position + options.max_split_bytes) < last.position:
+        cut = _cut(lookup, file, places[-1], target)
+        if cut is None or cut.position >= last.position:
+            break
+        places.append(cut)
+    return [*places, last]
+
+
+def _cut(lookup: SegmentLookup, file: File, previous: Place, target: int) -> Place | None:
+    """The first batch at or behind the position ``target``; None if it cannot be found."""
+    offsets, positions = lookup.entries
+    slot = int(np.searchsorted(positions, target))
+    if slot < len(positions):
+        place = lookup.verified(int(positions[slot]), int(offsets[slot]))
+        if place is not None and place.offset > previous.offset:
+            return place
+    for position in batch_chain(file, previous.position):
+        if position >= target:
+            return lookup.verified(position, OFFSET_MAX)
+    return None
+
+
+def _reaching(
+    known: Transactions, segment: Segment, first_offset: int
+) -> tuple[AbortedTransaction, ...]:
+    """The aborted transactions that reach into what lies from an offset to the segment's end."""
+    return tuple(
+        sorted(
+            each
+            for each in known.aborted
+            if each.last_offset >= first_offset and each.first_offset <= segment.offset_max
+        )
+    )

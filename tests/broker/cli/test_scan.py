@@ -1,0 +1,133 @@
+"""``odradek scan``: the four outputs, what is told of damage, and what has to be installed."""
+
+import csv
+import io
+import json
+import subprocess
+import sys
+
+import pytest
+
+from odradek.protocol.records.record import Header, Record
+from tests.support.batches import batch_of
+from tests.support.scans import LogDirectory
+
+RECORDS = [
+    Record(0, 1000, b"alice", b"two apples", (Header("unit", b"kg"),)),
+    Record(1, 2000, None, b"\xff\xfe", ()),
+    Record(2, 3000, b"bob", None, ()),
+]
+
+
+@pytest.fixture
+def directory(tmp_path):
+    directory = LogDirectory(tmp_path / "logs")
+    directory.write(0, [batch_of(record, base_offset=record.offset) for record in RECORDS])
+    return directory
+
+
+def test_json_has_a_line_for_each_record(offline, directory):
+    ran = offline("scan", directory.path, "--output", "json", "--include-headers")
+    assert ran.objects == [
+        {
+            "key": key,
+            "value": value,
+            "topic": "orders",
+            "partition": 0,
+            "offset": offset,
+            "timestamp": 1000 * (offset + 1),
+            "timestampType": 0,
+            "headers": headers,
+        }
+        for offset, key, value, headers in (
+            (0, "alice", "two apples", [["unit", "kg"]]),
+            (1, None, {"base64": "//4="}, None),
+            (2, "bob", None, None),
+        )
+    ]
+
+
+def test_a_pipe_gets_tabs(offline, directory):
+    ran = offline("scan", directory.path, "--columns", "offset,key,value", "--limit", "2")
+    assert ran.lines == ["offset\tkey\tvalue", "0\talice\ttwo apples", r"1" + "\t-\t" + r"\xff\xfe"]
+
+
+def test_csv_has_the_names_of_the_columns_first(offline, directory, tmp_path):
+    columns = "offset,valueSize,isTransactional"
+    ran = offline("scan", directory.path, "--output", "csv", "--columns", columns)
+    assert list(csv.reader(io.StringIO(ran.out))) == [
+        ["offset", "valueSize", "isTransactional"],
+        ["0", "10", "false"],
+        ["1", "2", "false"],
+        ["2", "", "false"],
+    ]
+    to = tmp_path / "rows.csv"
+    offline("scan", directory.path, "--output", "csv", "--columns", columns, "--to", to)
+    assert to.read_text() == ran.out
+
+
+def test_parquet_has_the_columns_as_they_are(offline, directory, tmp_path):
+    import pyarrow.parquet as pq
+
+    to = tmp_path / "rows.parquet"
+    ran = offline("scan", directory.path, "--output", "parquet", "--to", to, "--include-headers")
+    assert ran.lines == []
+    rows = pq.read_table(to).to_pylist()
+    assert [(row["key"], row["value"]) for row in rows] == [(r.key, r.value) for r in RECORDS]
+    assert rows[0]["headers"] == [{"key": "unit", "value": b"kg"}]
+    assert rows[0]["timestamp"].timestamp() == 1
+
+
+def test_parquet_needs_a_file(offline, directory):
+    assert "--to" in offline("scan", directory.path, "--output", "parquet").complaint
+
+
+def test_times_and_offsets_choose(offline, directory):
+    after = offline(
+        *("scan", directory.path, "--columns", "offset"),
+        *("--starting-timestamp", "1970-01-01T00:00:01.500+00:00"),
+    )
+    assert after.rows == [["1"], ["2"]]
+    before = offline("scan", directory.path, "--columns", "offset", "--ending-timestamp", "2000")
+    assert before.rows == [["0"]]
+
+
+def test_batches_are_rows_too(offline, directory):
+    ran = offline("scan", directory.path, "--view", "batches", "--output", "json")
+    assert [row["baseOffset"] for row in ran.objects] == [0, 1, 2]
+
+
+def test_damage_is_told_and_makes_the_status_1(offline, directory):
+    path = directory.file(0)
+    content = bytearray(path.read_bytes())
+    content[70] ^= 1
+    path.write_bytes(content)
+    ran = offline("scan", directory.path, "--output", "json")
+    assert ran.status == 1
+    assert [json.loads(line)["offset"] for line in ran.out.splitlines()] == [1, 2]
+    assert "checksum" in ran.err
+    assert "offset 0" in ran.err
+    failed = offline("scan", directory.path, "--mode", "failfast")
+    assert (failed.status, len(failed.err.splitlines())) == (1, 1)
+    assert offline("scan", directory.path, "--mode", "dropmalformed").status == 0
+
+
+@pytest.mark.parametrize("arguments", [["/nowhere"], [".", "--columns", "nix"]])
+def test_a_wrong_wish_is_one_line(offline, arguments):
+    assert offline("scan", *arguments).complaint
+
+
+def test_without_numpy_it_says_what_to_install(directory):
+    """A plain installation has neither numpy nor pyarrow; all else works, and this says so."""
+    program = (
+        "import sys; sys.modules['numpy'] = sys.modules['pyarrow'] = None\n"
+        "from odradek.broker.cli.main import main; sys.exit(main(sys.argv[1:]))"
+    )
+    ran = subprocess.run(
+        [sys.executable, "-c", program, "scan", str(directory.path)],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (ran.returncode, ran.stdout) == (1, "")
+    assert ran.stderr == "odradek: scan needs numpy and pyarrow: pip install 'odradek[arrow]'\n"

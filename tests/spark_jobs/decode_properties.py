@@ -1,0 +1,133 @@
+"""Any batches whatever: the scanner reads what plain Python reads, and refuses what it refuses."""
+
+import tempfile
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from odradek.protocol.errors import CorruptMessage
+from odradek.protocol.records.batch import RecordBatch
+from odradek.protocol.records.compression import Codec
+from odradek.protocol.records.legacy_builder import LegacyFormat, legacy_set
+from odradek.protocol.records.record import NO_TIMESTAMP, Header, Record
+from odradek.spark_jobs.scan import boundaries, record_headers, walk
+from tests.support.batches import batch_around, batch_of
+from tests.support.scans import ALL_COLUMNS, LogDirectory, plain_rows
+
+CONTENTS = st.none() | st.binary(max_size=200)
+TIMESTAMPS = st.integers(-1, 2**53) | st.integers(1_700_000_000_000, 1_700_000_100_000)
+HEADERS = st.lists(st.builds(Header, st.text(max_size=5), CONTENTS), max_size=3)
+RECORDS = st.lists(
+    st.tuples(st.integers(1, 300), TIMESTAMPS, CONTENTS, CONTENTS, HEADERS), min_size=1, max_size=9
+)
+BATCHES = st.lists(
+    st.tuples(
+        RECORDS,
+        st.sampled_from(Codec),
+        st.sampled_from([0, 1, 2, 2, 2]),
+        st.none() | st.integers(0, 2**40),
+        st.integers(-1, 2**31 - 1),
+    ),
+    min_size=1,
+    max_size=6,
+)
+
+
+@pytest.fixture(params=[1, 1000], ids=["in step", "one by one"])
+def lanes(request, monkeypatch):
+    """Both ways to find where records and headers begin."""
+    monkeypatch.setattr(boundaries, "LANES_MIN", request.param)
+    monkeypatch.setattr(record_headers, "LANES_MIN", request.param)
+
+
+def stored(drawn):
+    """The bytes of a log, offsets ascending with gaps."""
+    offset, log = 0, b""
+    for records, codec, magic, append_time, sequence in drawn:
+        made = []
+        for gap, timestamp, key, value, headers in records:
+            offset += gap
+            # Old formats have no headers, and the oldest no timestamps.
+            made.append(
+                Record(offset, timestamp, key, value, tuple(headers))
+                if magic == 2
+                else Record(offset, max(timestamp, 0) if magic else NO_TIMESTAMP, key, value)
+            )
+        if magic == 2:
+            has_producer = sequence >= 0
+            log += batch_of(
+                *made,
+                base_offset=made[0].offset,
+                codec=codec,
+                append_time_ms=append_time,
+                producer_id=7 if has_producer else -1,
+                producer_epoch=1 if has_producer else -1,
+                base_sequence=sequence,
+                partition_leader_epoch=sequence % 5 - 1,
+            )
+        else:
+            codec = Codec.NONE if codec is Codec.ZSTD else codec
+            append_time = append_time if magic == 1 else None
+            log += legacy_set(
+                made, LegacyFormat(magic=magic, codec=codec, append_time_ms=append_time)
+            )
+    return log
+
+
+@pytest.mark.usefixtures("lanes")
+class TestDecoding:
+    @given(BATCHES)
+    def test_every_column_is_what_plain_python_reads(self, drawn):
+        log = stored(drawn)
+        with tempfile.TemporaryDirectory() as folder:
+            directory = LogDirectory(Path(folder))
+            path = directory.write(0, [log])
+            found = directory.scan(columns=ALL_COLUMNS)
+            assert found.rows == list(plain_rows(log, segment=str(path)))
+            assert found.damages == []
+
+    @given(BATCHES, st.integers(0, 3000), st.integers(0, 3000))
+    def test_offsets_cut_inside_batches_too(self, drawn, start, end):
+        log = stored(drawn)
+        with tempfile.TemporaryDirectory() as folder:
+            directory = LogDirectory(Path(folder))
+            directory.write(0, [log], indexed=True)
+            offsets = [row["offset"] for row in plain_rows(log, segment="")]
+            for columns in ("offset", "offset,topic,value"):
+                found = directory.scan(
+                    columns=columns,
+                    startingOffsets=f'{{"orders": {{"0": {start}}}}}',
+                    endingOffsets=f'{{"orders": {{"0": {end}}}}}',
+                )
+                assert found.offsets == [each for each in offsets if start <= each < end]
+
+    @given(BATCHES, st.integers(30, 300))
+    def test_small_groups_and_splits_make_no_difference(self, drawn, size_bytes):
+        log = stored(drawn)
+        with tempfile.TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
+            patch.setattr(walk.Walk.__init__, "__kwdefaults__", {"group_bytes": size_bytes})
+            directory = LogDirectory(Path(folder))
+            path = directory.write(0, [log], indexed=size_bytes % 2 == 0)
+            found = directory.scan(columns=ALL_COLUMNS, maxSplitBytes=str(size_bytes))
+            assert found.rows == list(plain_rows(log, segment=str(path)))
+
+    @given(st.binary(max_size=60), st.integers(0, 5), st.integers(0, 5))
+    def test_records_of_any_bytes_are_refused_as_plain_python_refuses_them(
+        self, records, count, last_delta
+    ):
+        damaged = batch_around(records, count=count, last_delta=last_delta)
+        sound = batch_of(b"before", base_offset=0), batch_of(b"after", base_offset=20)
+        moved = bytearray(damaged)
+        moved[7] = 10  # its base offset
+        try:
+            values = [record.value for record in RecordBatch(moved)]
+        except CorruptMessage:
+            values = None
+        with tempfile.TemporaryDirectory() as folder:
+            directory = LogDirectory(Path(folder))
+            directory.write(0, [sound[0], moved, sound[1]])
+            found = directory.scan(columns="value,headers")
+        assert [row["value"] for row in found.rows] == [b"before", *(values or []), b"after"]
+        assert len(found.damages) == (values is None)

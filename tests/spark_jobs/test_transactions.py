@@ -1,0 +1,154 @@
+"""Transactions committed, aborted and open, with indexes and without."""
+
+import pytest
+
+from odradek.protocol.records.control import EndTransactionMarker, marker_batch
+from odradek.spark_jobs.scan.damage import ScanFailed
+from odradek.storage.paths import Content
+from odradek.storage.transaction_index import ENTRY, VERSION
+from tests.support.batches import batch_of
+from tests.support.scans import LogDirectory
+
+FIRST, SECOND = 1001, 1002
+
+
+class History:
+    """Batches of one record each, at ascending offsets."""
+
+    def __init__(self):
+        self.batches = []
+
+    def record(self, producer=None):
+        fields = {} if producer is None else {"producer_id": producer, "producer_epoch": 0}
+        sequence = {} if producer is None else {"base_sequence": 0}
+        return self._add(
+            batch_of(
+                b"%d" % len(self.batches),
+                base_offset=len(self.batches),
+                is_transactional=producer is not None,
+                **fields,
+                **sequence,
+            )
+        )
+
+    def ends(self, producer, *, commit):
+        return self._add(
+            marker_batch(
+                EndTransactionMarker(commit, 0),
+                timestamp=0,
+                producer_id=producer,
+                producer_epoch=0,
+                base_offset=len(self.batches),
+            )
+        )
+
+    def _add(self, batch):
+        self.batches.append(bytes(batch))
+        return self
+
+
+@pytest.fixture
+def history():
+    """Offsets 1 and 3 committed, 2 and 4 aborted, 8 open; 0 and 7 and 9 in no transaction."""
+    return (
+        History()
+        .record()
+        .record(FIRST)
+        .record(SECOND)
+        .record(FIRST)
+        .record(SECOND)
+        .ends(FIRST, commit=True)
+        .ends(SECOND, commit=False)
+        .record()
+        .record(FIRST)
+        .record()
+    )
+
+
+@pytest.fixture
+def directory(tmp_path, history):
+    directory = LogDirectory(tmp_path)
+    directory.write(0, history.batches)
+    return directory
+
+
+def write_index(directory, *entries, base=0):
+    content = b"".join(ENTRY.pack(VERSION, *entry) for entry in entries)
+    directory.file(base, Content.TRANSACTION_INDEX).write_bytes(content)
+
+
+class TestIsolation:
+    def test_uncommitted_sees_all_records_and_no_markers(self, directory):
+        found = directory.scan(isolationLevel="read_uncommitted")
+        assert found.offsets == [0, 1, 2, 3, 4, 7, 8, 9]
+
+    def test_committed_sees_neither_aborted_nor_what_follows_an_open_one(self, directory):
+        assert directory.scan(mode="FAILFAST").offsets == [0, 1, 3, 7]
+
+    def test_control_records_if_they_are_wanted(self, directory):
+        found = directory.scan(includeControl="true")
+        assert [(row["offset"], row["isControl"]) for row in found.rows] == [
+            *((0, False), (1, False), (3, False), (5, True), (6, True), (7, False)),
+        ]
+
+    def test_what_ends_beyond_the_high_watermark_is_still_open(self, directory):
+        directory.set_high_watermark(6)
+        assert directory.scan(mode="FAILFAST").offsets == [0, 1]
+        directory.set_high_watermark(7)
+        assert directory.scan(mode="FAILFAST").offsets == [0, 1, 3]
+
+    def test_the_view_of_batches_has_them_all(self, directory):
+        rows = directory.scan(view="batches").rows
+        assert [row["baseOffset"] for row in rows] == list(range(10))
+        assert [row["baseOffset"] for row in rows if row["isControl"]] == [5, 6]
+
+    def test_splits_know_what_was_aborted_before_and_behind_them(self, directory):
+        assert directory.scan(maxSplitBytes="1", mode="FAILFAST").offsets == [0, 1, 3, 7]
+
+
+class TestIndex:
+    """A snapshot at the end says that nothing is open there: so the indexes alone tell."""
+
+    @pytest.fixture
+    def directory(self, tmp_path, history):
+        from odradek.storage.producers import snapshot
+
+        del history.batches[8:]
+        directory = LogDirectory(tmp_path)
+        directory.write(0, history.batches)
+        directory.file(8, Content.PRODUCER_SNAPSHOT).write_bytes(snapshot.encode({}))
+        return directory
+
+    def test_the_index_says_what_was_aborted(self, directory):
+        write_index(directory, (SECOND, 2, 6, 7))
+        assert directory.scan(mode="FAILFAST").offsets == [0, 1, 3, 7]
+
+    def test_an_index_that_lacks_an_abort_is_found_out(self, directory):
+        found = directory.scan()
+        assert "aborted but shown" in found.damages[0].reason
+        assert found.damages[0].first_offset == 2
+        with pytest.raises(ScanFailed, match="transaction index"):
+            directory.scan(mode="FAILFAST")
+
+    def test_an_index_that_names_a_committed_one_is_found_out(self, directory):
+        write_index(directory, (FIRST, 1, 5, 2), (SECOND, 2, 6, 7))
+        found = directory.scan()
+        assert "committed but hidden" in found.damages[0].reason
+
+    @pytest.mark.parametrize("content", [b"cut", bytes(34), b"\xff" * 34])
+    def test_an_index_that_makes_no_sense_is_replaced_by_reading(self, directory, content):
+        directory.file(0, Content.TRANSACTION_INDEX).write_bytes(content)
+        assert directory.scan(mode="FAILFAST").offsets == [0, 1, 3, 7]
+
+    def test_a_damaged_snapshot_is_replaced_by_reading(self, directory):
+        directory.file(8, Content.PRODUCER_SNAPSHOT).write_bytes(bytes(60))
+        assert directory.scan(mode="FAILFAST").offsets == [0, 1, 3, 7]
+
+
+def test_a_transaction_across_segments_is_hidden_in_both(tmp_path, history):
+    directory = LogDirectory(tmp_path)
+    directory.write(0, history.batches[:3])
+    directory.write(3, history.batches[3:])
+    assert directory.scan(mode="FAILFAST").offsets == [0, 1, 3, 7]
+    start = directory.scan(startingOffsets='{"orders": {"0": 4}}', mode="FAILFAST")
+    assert start.offsets == [7]

@@ -29,6 +29,7 @@ MAY_CATCH_EVERYTHING = frozenset(
         "broker/network/connection.py",
         "broker/network/pending_answers.py",
         "broker/router.py",
+        "broker/worker.py",
         "controller/event_queue.py",
     }
 )

@@ -3,21 +3,16 @@
 And the other way round, and back again: each finds all records, topics and settings, and appends.
 """
 
-from contextlib import ExitStack
 from dataclasses import dataclass
 
 import pytest
 
 from odradek.protocol.api_keys import ApiKey
-from tests.support.apache_kafka import zookeeper_broker
-from tests.support.broker_process import BrokerProcess
-from tests.support.broker_stores import settings_of_branch
+from tests.interop.both_kinds import BROKER_ID, BothKinds
 from tests.support.client_driver import BEGINNING, CODECS, Options, Sent
 from tests.support.confluent_driver import ConfluentDriver
 from tests.support.wire_client import call, error_codes
 
-BROKER_ID = 1
-SESSION_TIMEOUT_MS = 3_000
 PARTITIONS = 3
 ROUND = 30  # records of each broker in its turn, to each partition
 DELETED = 7
@@ -37,22 +32,11 @@ class Facts:
 
 
 class Turns:
-    """Both brokers, of which one runs at a time, and all that was sent to them."""
+    """All that was sent to brokers, of which one runs at a time."""
 
     def __init__(self, directory, address):
-        self.kafka = zookeeper_broker(
-            directory,
-            zookeeper=address,
-            broker_id=BROKER_ID,
-            properties={"zookeeper.session.timeout.ms": str(SESSION_TIMEOUT_MS)},
-        )
-        self.odradek = BrokerProcess(
-            self.kafka.data_directory,
-            *settings_of_branch(address, session_timeout_ms=SESSION_TIMEOUT_MS),
-            f"broker.id={BROKER_ID}",
-            port=self.kafka.port,
-        )
-        self.address = self.odradek.address
+        self.brokers = BothKinds(directory, address)
+        self.address = self.brokers.address
         self.sent = {number: [] for number in range(PARTITIONS)}
         self.idempotent_producers = 0
 
@@ -152,27 +136,19 @@ def test_brokers_of_both_kinds_take_turns_on_one_directory_and_tree(
     zookeeper, kafka_39_jars, tmp_path, ending
 ):
     turns = Turns(tmp_path, f"{zookeeper.address}/handover-{ending}")
-    with ExitStack() as running:
-        running.push(turns.kafka)
-        running.push(turns.odradek)
-        facts = None
-        for turn, name in enumerate(TURNS):
-            broker = getattr(turns, name)
-            broker.start()
-            if turn == 0:
-                turns.prepare()
-                turns.send(turn)
-                turns.delete_records()
-                facts = turns.facts()
-            turns.check_records()
-            assert turns.facts() == facts, name
-            # A kill may come before it is written down how far records were deleted.
-            assert ending == "kill" or turns.first_offset() == DELETED
+    facts = None
+    for turn, name in turns.brokers.in_turns(TURNS, ending=ending):
+        if turn == 0:
+            turns.prepare()
             turns.send(turn)
-            turns.check_records()
-            turns.check_producers()
-            getattr(broker, ending)()
+            turns.delete_records()
+            facts = turns.facts()
+        turns.check_records()
+        assert turns.facts() == facts, name
+        # A kill may come before it is written down how far records were deleted.
+        assert ending == "kill" or turns.first_offset() == DELETED
+        turns.send(turn)
+        turns.check_records()
+        turns.check_producers()
     assert facts.configs["retention.ms"] == "864000000"
-    assert "Traceback" not in turns.odradek.log_text
-    problems = [line for line in turns.kafka.log.read_text().splitlines() if "] ERROR " in line]
-    assert problems == []
+    turns.brokers.check_logs()

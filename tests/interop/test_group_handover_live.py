@@ -4,44 +4,26 @@ Each finds the offsets with all that was said of them, the members and their ass
 the members go on under their ids.  What one deleted the other does not find.
 """
 
-from contextlib import ExitStack
-
 import pytest
 
 from odradek.protocol.api_keys import ApiKey
-from tests.support.apache_kafka import zookeeper_broker
-from tests.support.broker_process import BrokerProcess
-from tests.support.broker_stores import settings_of_branch
+from tests.interop.both_kinds import BothKinds
 from tests.support.group_members import described
 from tests.support.group_wire import WireMember, committed_line, find_coordinator
 from tests.support.partition_client import create_topic
 from tests.support.wire_client import WireClient, call
 
-BROKER_ID = 1
-SESSION_TIMEOUT_MS = 3_000
 GROUP_SESSION_MS = 300_000
 OTHERS = ("first", "second", "third", "fourth")
 TURNS = ("kafka", "odradek", "kafka", "odradek")
 
 
 class Turns:
-    """Both brokers, of which one runs at a time, and a member that is told of neither."""
+    """A member that is not told of the brokers, of which one runs at a time."""
 
     def __init__(self, directory, address):
-        self.kafka = zookeeper_broker(
-            directory,
-            zookeeper=address,
-            broker_id=BROKER_ID,
-            properties={"zookeeper.session.timeout.ms": str(SESSION_TIMEOUT_MS)},
-        )
-        self.odradek = BrokerProcess(
-            self.kafka.data_directory,
-            *settings_of_branch(address, session_timeout_ms=SESSION_TIMEOUT_MS),
-            f"broker.id={BROKER_ID}",
-            "group.initial.rebalance.delay.ms=0",
-            port=self.kafka.port,
-        )
-        self.address = self.odradek.address
+        self.brokers = BothKinds(directory, address, group_initial_rebalance_delay_ms="0")
+        self.address = self.brokers.address
 
     def prepare(self):
         create_topic(self.address, "t", partitions=1)
@@ -86,23 +68,15 @@ class Turns:
 @pytest.mark.parametrize("ending", ["stop", "kill"])
 def test_groups_outlive_brokers_of_both_kinds(zookeeper, kafka_39_jars, tmp_path, ending):
     turns = Turns(tmp_path, f"{zookeeper.address}/groups-{ending}")
-    with ExitStack() as running:
-        running.push(turns.kafka)
-        running.push(turns.odradek)
-        shown = None
-        for turn, name in enumerate(TURNS):
-            broker = getattr(turns, name)
-            broker.start()
-            if turn == 0:
-                turns.prepare()
-                turns.assignment = turns.member.id.encode()
-            find_coordinator(turns.address)
-            if shown is not None:
-                assert described(turns.address, "g") == shown, name
-            turns.play(turn)
-            turns.come_back()
-            shown = described(turns.address, "g")
-            getattr(broker, ending)()
-    assert "Traceback" not in turns.odradek.log_text
-    problems = [line for line in turns.kafka.log.read_text().splitlines() if "] ERROR " in line]
-    assert problems == []
+    shown = None
+    for turn, name in turns.brokers.in_turns(TURNS, ending=ending):
+        if turn == 0:
+            turns.prepare()
+            turns.assignment = turns.member.id.encode()
+        find_coordinator(turns.address)
+        if shown is not None:
+            assert described(turns.address, "g") == shown, name
+        turns.play(turn)
+        turns.come_back()
+        shown = described(turns.address, "g")
+    turns.brokers.check_logs()

@@ -152,16 +152,6 @@ MEANT: Mapping[str, Sequence[Meant]] = {
             path=r".*\.records\.batches",
         ),
     ],
-    "producers": [
-        Meant(
-            ApiKey.INIT_PRODUCER_ID,
-            "There is no coordinator of transactions yet, and no other broker that may be one.",
-            steps="an id for 't'",
-            path="error_code",
-            ours=15,
-            kafka=16,
-        ),
-    ],
     "deleted records": [
         Meant(
             ApiKey.DELETE_RECORDS,

@@ -6,7 +6,7 @@ Owner: the event loop.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from random import SystemRandom
 from typing import cast
@@ -27,9 +27,11 @@ from odradek.broker.groups.world import World
 from odradek.broker.handlers import find_coordinator
 from odradek.broker.log_care import LogCare
 from odradek.broker.metadata.agreed_features import AgreedFeatures
-from odradek.broker.metadata.internal_topics import CONSUMER_OFFSETS
+from odradek.broker.metadata.internal_topics import CONSUMER_OFFSETS, TRANSACTION_STATE
 from odradek.broker.metadata.metadata_cache import MetadataCache
+from odradek.broker.metadata.picture import Node
 from odradek.broker.metadata.topic_creator import TopicCreator
+from odradek.broker.network.broker_clients import BrokerClients
 from odradek.broker.network.client import BrokerClient
 from odradek.broker.network.endpoint import Endpoint
 from odradek.broker.network.own_connections import OwnConnections
@@ -40,14 +42,21 @@ from odradek.broker.replicas.replica_manager import ReplicaManager
 from odradek.broker.services import Services
 from odradek.broker.settings.dynamic import CareSettings, DynamicSettings
 from odradek.broker.settings.topic_configs import TopicConfigs
+from odradek.broker.transactions.coordinator import TransactionCoordinator
+from odradek.broker.transactions.marker_link import MarkerLinks
+from odradek.broker.transactions.markers import Markers
 from odradek.broker.transactions.producer_ids import Block, ProducerIds
+from odradek.broker.transactions.verification import Verifier
+from odradek.broker.transactions.world import TransactionWorld
 from odradek.broker.worker import Worker
 from odradek.controller.broker_link import BrokerLink
 from odradek.controller.config_admin import ConfigAdmin
 from odradek.controller.context import Broker
 from odradek.controller.controller import Controller
+from odradek.controller.feature_updates import SUPPORTED
 from odradek.controller.metadata_reads import MetadataReads
 from odradek.controller.registration import Identity
+from odradek.controller.store import paths
 from odradek.controller.store.base import MetadataStore
 from odradek.controller.store.payloads import broker as registered
 from odradek.controller.tenure import ControllerWorld
@@ -125,6 +134,10 @@ class Assembly:
         )
         self.groups = self._groups()
         self.replicas.roles[CONSUMER_OFFSETS] = self.groups.shards
+        self.producer_ids = ProducerIds(self._allocate_producer_ids)
+        self.features = AgreedFeatures(store, start_task=ground.background.start)
+        self.transactions = self._transactions()
+        self.replicas.roles[TRANSACTION_STATE] = self.transactions.shards
         self.services = self._services()
 
     def _groups(self) -> GroupCoordinator:
@@ -147,6 +160,36 @@ class Assembly:
         means = Means(options, clock.now_ms, ground.background.start, ground.disk.run)
         return GroupCoordinator(lookup, world, means)
 
+    def _transactions(self) -> TransactionCoordinator:
+        ground, settings = self._ground, self._ground.settings
+        lookup = CoordinatorLookup(
+            TRANSACTION_STATE,
+            self.cluster,
+            self._topic_creator,
+            partition_count=lambda: settings.current.internal_topics.transactions_partitions,
+        )
+        options, start = settings.current.transactions, ground.background.start
+        world = TransactionWorld(
+            options,
+            clock.now_ms,
+            self.producer_ids,
+            lambda: self.features.current.transaction_version,
+            start,
+            asyncio.sleep,
+        )
+        markers = Markers(
+            self.cluster,
+            world,
+            MarkerLinks(BrokerClients(self.client_of), start),
+            listener=settings.current.network.inter_broker_listener,
+            is_deleted=self._is_deleted,
+        )
+        means = Means(options, clock.now_ms, start, ground.disk.run)
+        return TransactionCoordinator(lookup, world, means, markers)
+
+    async def _is_deleted(self, topic: str) -> bool:
+        return not await self._ground.store.exists(paths.topic(topic))
+
     def _services(self) -> Services:
         ground = self._ground
         settings, store = ground.settings, ground.store
@@ -159,7 +202,7 @@ class Assembly:
             disk=ground.disk,
             reader=ground.reader,
             cluster=self.cluster,
-            features=AgreedFeatures(store, start_task=ground.background.start),
+            features=self.features,
             controller=self.controller,
             fence=ControllerFence(lambda: self.controller.broker_epoch),
             fetch_sessions=FetchSessions(
@@ -172,10 +215,20 @@ class Assembly:
             ),
             config_admin=BrokerConfigAdmin(config_tree, settings, broker_id=ground.broker_id),
             topic_configs=TopicConfigs(settings, store),
-            producer_ids=ProducerIds(self._allocate_producer_ids),
+            producer_ids=self.producer_ids,
+            verifier=Verifier(
+                self.transactions.lookup,
+                BrokerClients(self.client_of),
+                listener=settings.current.network.inter_broker_listener,
+                start=ground.background.start,
+            ),
             groups=self.groups,
+            transactions=self.transactions,
             old_offsets=OldOffsets(store),
-            coordinators={find_coordinator.GROUP: self.groups.lookup},
+            coordinators={
+                find_coordinator.GROUP: self.groups.lookup,
+                find_coordinator.TRANSACTION: self.transactions.lookup,
+            },
             now_ms=clock.now_ms,
         )
 
@@ -192,6 +245,11 @@ class Assembly:
                 for each in self._ground.advertised
             ),
             rack=current.broker.rack,
+            features={
+                # Before 3.9 brokers cannot read of a lowest version of 0, which means the same.
+                name: registered.FeatureVersions(max(1, versions.low), versions.high)
+                for name, versions in SUPPORTED.items()
+            },
             timestamp_ms=clock.now_ms(),
         )
         return Identity(self._ground.broker_id, registration, current.network.inter_broker_listener)
@@ -203,7 +261,14 @@ class Assembly:
             sleep=asyncio.sleep,
             now_ms=clock.now_ms,
             new_topic_id=_new_topic_id,
+            first_features=self._first_features,
         )
+
+    @property
+    def _first_features(self) -> Mapping[str, int]:
+        """A broker of Kafka 3.9 in the same cluster would exit at a feature that it has not."""
+        is_alone = self._ground.settings.current.is_alone
+        return {name: each.high for name, each in SUPPORTED.items()} if is_alone else {}
 
     def _link_to(self, broker: Broker) -> BrokerLink:
         """By the control plane, if there is one; every broker of a cluster has the same."""
@@ -219,6 +284,16 @@ class Assembly:
             own=self._ground.own_connections if broker.id == self._ground.broker_id else None,
         )
         return cast(BrokerLink, client)
+
+    def client_of(self, node: Node) -> BrokerClient:
+        """By which this broker asks another, or itself, for what clients want of it."""
+        return BrokerClient(
+            node.host,
+            node.port,
+            client_id=str(self._ground.broker_id),
+            timeout_s=self._ground.settings.current.broker.request_timeout_ms / 1000,
+            own=self._ground.own_connections if node.id == self._ground.broker_id else None,
+        )
 
     def _topic_defaults(self) -> TopicDefaults:
         current = self._ground.settings.current

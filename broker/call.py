@@ -61,7 +61,7 @@ class Call(Generic[Request]):
 
 @dataclass(slots=True)
 class Parked(Generic[Answered]):
-    """What is left of a request that has done all it was to do: it waits, and then answers.
+    """What is left of a request that has done all it was to do, or may be dropped: it waits first.
 
     It holds up nobody, like those in Kafka's purgatory: it is not counted among the requests in
     progress, its frame is given back, and it is dropped, wherever it is, when its peer has gone.

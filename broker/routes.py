@@ -12,6 +12,8 @@ from collections.abc import Mapping
 from functools import partial
 
 from odradek.broker.handlers import (
+    add_offsets_to_txn,
+    add_partitions_to_txn,
     allocate_producer_ids,
     alter_configs,
     alter_partition,
@@ -32,7 +34,9 @@ from odradek.broker.handlers import (
     describe_log_dirs,
     describe_producers,
     describe_topic_partitions,
+    describe_transactions,
     elect_leaders,
+    end_txn,
     fetch,
     find_coordinator,
     heartbeat,
@@ -44,6 +48,7 @@ from odradek.broker.handlers import (
     list_groups,
     list_offsets,
     list_partition_reassignments,
+    list_transactions,
     metadata,
     offset_commit,
     offset_delete,
@@ -52,7 +57,10 @@ from odradek.broker.handlers import (
     produce,
     stop_replica,
     sync_group,
+    txn_offset_commit,
+    update_features,
     update_metadata,
+    write_txn_markers,
 )
 from odradek.broker.router import Route
 from odradek.broker.services import Services
@@ -67,6 +75,7 @@ def routes(broker: Services) -> Mapping[ApiKey, Route]:
         *_topics(broker),
         *_offsets(broker),
         *_groups(broker),
+        *_transactions(broker),
         *_control(broker),
     ]
     served = {route.key: route for route in table}
@@ -83,10 +92,11 @@ def routes(broker: Services) -> Mapping[ApiKey, Route]:
 def _records(broker: Services) -> list[Route]:
     replicas, cluster, now_ms = broker.replicas, broker.cluster, broker.now_ms
     limits = broker.settings.current.broker
+    ending = write_txn_markers.World(broker.groups, now_ms, limits.request_timeout_ms)
     return [
         Route(
             ApiKey.PRODUCE,
-            partial(produce.handle, replicas, cluster, broker.reader, now_ms),
+            partial(produce.handle, replicas, cluster, broker.reader, broker.verifier, now_ms),
             produce.refused,
         ),
         Route(
@@ -125,9 +135,9 @@ def _records(broker: Services) -> list[Route]:
             alter_replica_log_dirs.refused,
         ),
         Route(
-            ApiKey.INIT_PRODUCER_ID,
-            partial(init_producer_id.handle, broker.producer_ids),
-            init_producer_id.refused,
+            ApiKey.WRITE_TXN_MARKERS,
+            partial(write_txn_markers.handle, replicas, ending),
+            write_txn_markers.refused,
         ),
     ]
 
@@ -196,6 +206,11 @@ def _offsets(broker: Services) -> list[Route]:
             offset_commit.refused,
         ),
         Route(
+            ApiKey.TXN_OFFSET_COMMIT,
+            partial(txn_offset_commit.handle, groups, cluster, broker.verifier),
+            txn_offset_commit.refused,
+        ),
+        Route(
             ApiKey.OFFSET_FETCH,
             partial(offset_fetch.handle, groups, cluster, old),
             offset_fetch.refused,
@@ -236,6 +251,34 @@ def _groups(broker: Services) -> list[Route]:
     ]
 
 
+def _transactions(broker: Services) -> list[Route]:
+    transactions, cluster = broker.transactions, broker.cluster
+    return [
+        Route(
+            ApiKey.INIT_PRODUCER_ID,
+            partial(init_producer_id.handle, broker.producer_ids, transactions),
+            init_producer_id.refused,
+        ),
+        Route(
+            ApiKey.ADD_PARTITIONS_TO_TXN,
+            partial(add_partitions_to_txn.handle, transactions, cluster),
+            add_partitions_to_txn.refused,
+        ),
+        Route(
+            ApiKey.ADD_OFFSETS_TO_TXN,
+            partial(add_offsets_to_txn.handle, transactions, broker.groups.lookup),
+            add_offsets_to_txn.refused,
+        ),
+        Route(ApiKey.END_TXN, partial(end_txn.handle, transactions), end_txn.refused),
+        Route(
+            ApiKey.DESCRIBE_TRANSACTIONS,
+            partial(describe_transactions.handle, transactions),
+            describe_transactions.refused,
+        ),
+        Route(ApiKey.LIST_TRANSACTIONS, partial(list_transactions.handle, transactions)),
+    ]
+
+
 def _control(broker: Services) -> list[Route]:
     """What brokers and controllers ask of one another, and what is asked of the controller."""
     controller, replicas, fence = broker.controller, broker.replicas, broker.fence
@@ -266,4 +309,5 @@ def _control(broker: Services) -> list[Route]:
             ApiKey.LIST_PARTITION_REASSIGNMENTS,
             partial(list_partition_reassignments.handle, controller),
         ),
+        Route(ApiKey.UPDATE_FEATURES, partial(update_features.handle, controller, broker.features)),
     ]

@@ -1,4 +1,4 @@
-"""When is what done to the logs, and to groups?  The settings say, and may change meanwhile.
+"""When is what done to the logs, to groups and transactions?  The settings say, and may change meanwhile.
 
 As in Kafka, an interval of 0 or less means once, after the start; but for the cleaner's, which is a
 pause.
@@ -28,8 +28,20 @@ class Groups(Protocol):
     async def forget_unused(self) -> None: ...
 
 
+class Transactions(Protocol):
+    """Who coordinates transactions."""
+
+    async def abort_timed_out(self) -> None: ...
+
+    async def forget_expired(self) -> None: ...
+
+
 def start_schedules(
-    background: Background, care: LogCare, groups: Groups, settings: DynamicSettings
+    background: Background,
+    care: LogCare,
+    groups: Groups,
+    transactions: Transactions,
+    settings: DynamicSettings,
 ) -> None:
     """From now until ``background`` is stopped."""
     first_after_s = settings.current.log.initial_task_delay_ms / 1000
@@ -66,6 +78,16 @@ def start_schedules(
         lambda: min(settings.current.groups.retention_check_interval_ms / 1000, _LONGEST_S),
         groups.forget_unused,
         name="offset expiry",
+    )
+    background.every(
+        lambda: min(settings.current.transactions.abort_check_interval_ms / 1000, _LONGEST_S),
+        transactions.abort_timed_out,
+        name="transaction timeouts",
+    )
+    background.every(
+        lambda: min(settings.current.transactions.expiration_check_interval_ms / 1000, _LONGEST_S),
+        transactions.forget_expired,
+        name="transactional id expiry",
     )
 
 

@@ -155,13 +155,17 @@ class Server:
         held_back = HeldBack(Router(routes(parts.services)))
         self._answerer: Answerer = held_back
         self._events.on_failure = self._directory_failed
+        self._undo.callback(parts.services.verifier.close)
         self._undo.push_async_callback(parts.controller.close)
         self._broker_epoch = await parts.controller.start(patience_s=self._patience_s)
         directories.claim(broker_id=broker_id, cluster_id=cluster_id)
         await self._follow_configs(store, settings)
         await parts.services.features.start()
         self._undo.push_async_callback(parts.groups.close)
-        start_schedules(self._background, parts.care, parts.groups, settings)
+        self._undo.push_async_callback(parts.transactions.close)
+        start_schedules(
+            self._background, parts.care, parts.groups, parts.transactions, settings
+        )
         self._undo.push_async_callback(self._stop_sockets)  # before the controller is closed
         self._sockets.accept()
         await self._wait_for_picture(settings.current.network)

@@ -24,7 +24,9 @@ from odradek.broker.replicas.log_dir_move import LogDirMoves
 from odradek.broker.replicas.replica_manager import ReplicaManager
 from odradek.broker.settings.dynamic import DynamicSettings
 from odradek.broker.settings.topic_configs import TopicConfigs
+from odradek.broker.transactions.coordinator import TransactionCoordinator
 from odradek.broker.transactions.producer_ids import ProducerIds
+from odradek.broker.transactions.verification import Verifier
 from odradek.controller.controller import Controller
 from odradek.controller.topic_admin import TopicAdmin
 from odradek.protocol.types import TopicPartition
@@ -52,7 +54,9 @@ class Services:
     config_admin: BrokerConfigAdmin
     topic_configs: TopicConfigs
     producer_ids: ProducerIds
+    verifier: Verifier
     groups: GroupCoordinator
+    transactions: TransactionCoordinator
     old_offsets: OldOffsets
     #: Who coordinates what, by the type of a key in FindCoordinator.
     coordinators: Mapping[int, CoordinatorLookup]

@@ -30,6 +30,7 @@ What it does, by the occasion:
     log_dirs.py            log directories fail
     controlled_shutdown.py a broker is about to stop
     features.py            what all brokers must support
+    feature_updates.py     what of that may be changed
     topic_changes.py       topics come and grow in the tree
     deletion_requests.py   topics shall go
     topic_deletion.py      topics go

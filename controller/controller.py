@@ -27,6 +27,8 @@ from odradek.controller.candidate import Candidate
 from odradek.controller.controller_settings import ControllerSettings
 from odradek.controller.duties import DUTIES
 from odradek.controller.event_queue import EventQueue, QueueCleared
+from odradek.controller.feature_updates import FeatureUpdate
+from odradek.controller.feature_updates import Outcomes as FeatureOutcomes
 from odradek.controller.metadata_writes import ControllerMoved
 from odradek.controller.preferred_leaders import ElectionKind, ElectionResults
 from odradek.controller.reassignment_requests import Outcomes, Targets
@@ -144,6 +146,14 @@ class Controller:
             events.ListReassignments(named)
         )
         return listed
+
+    async def update_features(
+        self, updates: Collection[FeatureUpdate], *, is_whole: bool, is_written: bool
+    ) -> FeatureOutcomes:
+        """All or none with ``is_whole``; without ``is_written`` it is only judged."""
+        event = events.UpdateFeatures(tuple(updates), is_whole, is_written)
+        outcomes: FeatureOutcomes = await self._ask(event)
+        return outcomes
 
     # What changes at this broker
 

@@ -10,6 +10,7 @@ from typing import Any
 
 from odradek.controller import alter_partition, events, producer_ids
 from odradek.controller.controlled_shutdown import shut_down
+from odradek.controller.feature_updates import Outcomes
 from odradek.controller.leadership import Leadership
 from odradek.controller.tenure import Tenure
 from odradek.protocol.api.alter_partition import AlterPartitionResponse
@@ -39,6 +40,7 @@ DUTIES: Mapping[type, Callable[[Tenure, Any], Awaitable[Any]]] = {
         event.requested, may_change_factor=event.may_change_factor
     ),
     events.ListReassignments: lambda tenure, event: _listed(tenure, event),
+    events.UpdateFeatures: lambda tenure, event: _update_features(tenure, event),
     events.UncleanElectionsAllowed: lambda tenure, event: tenure.machinery.partitions.elect_missing(
         event.topic
     ),
@@ -66,6 +68,13 @@ async def _isr_notified(tenure: Tenure) -> None:
 
 async def _listed(tenure: Tenure, event: events.ListReassignments) -> object:
     return tenure.reassignments.listed(event.partitions)
+
+
+async def _update_features(tenure: Tenure, event: events.UpdateFeatures) -> Outcomes:
+    brokers = [each.registration for each in tenure.context.brokers.values()]
+    return await tenure.features.update(
+        event.updates, brokers, is_whole=event.is_whole, is_written=event.is_written
+    )
 
 
 async def _balance(tenure: Tenure, event: events.BalanceDue) -> None:

@@ -18,6 +18,7 @@ from dataclasses import dataclass
 
 from odradek.controller.broker_link import Answer
 from odradek.controller.election import Elected
+from odradek.controller.feature_updates import FeatureUpdate
 from odradek.controller.preferred_leaders import ElectionKind
 from odradek.controller.reassignment_requests import Targets
 from odradek.protocol.api.alter_partition import AlterPartitionRequest
@@ -147,6 +148,14 @@ class ListReassignments:
 
 
 @dataclass(frozen=True, slots=True)
+class UpdateFeatures:
+    updates: tuple[FeatureUpdate, ...]
+    is_whole: bool
+    #: Or else only judged.
+    is_written: bool
+
+
+@dataclass(frozen=True, slots=True)
 class UncleanElectionsAllowed:
     #: None: for all topics that say nothing themselves.
     topic: str | None
@@ -167,4 +176,5 @@ Request = (
     | ElectLeaders
     | AlterReassignments
     | ListReassignments
+    | UpdateFeatures
 )

@@ -18,8 +18,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
 
 from odradek.controller import events
 from odradek.controller.answers import Answers
@@ -66,6 +66,8 @@ class ControllerWorld:
     sleep: Callable[[float], Awaitable[None]]
     now_ms: Callable[[], int]
     new_topic_id: Callable[[], Uuid]
+    #: The features that a new cluster begins with.
+    first_features: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,10 +98,12 @@ class Tenure:
             machinery, self.deletion, watches.deletions, is_enabled=settings.delete_topic_enable
         )
         self.reassignments = Reassignments(machinery, self.deletion, watches.reassignments)
-        self._features = Features(machinery.reads, machinery.writes, settings.spoken)
+        self.features = Features(
+            machinery.reads, machinery.writes, settings.spoken, office.world.first_features
+        )
         offline = OfflineReplicas(machinery, self.deletion)
         waiting = Waiting(self.deletion, self.reassignments)
-        self.brokers = Brokers(machinery, self.channels, watches, self._features, offline, waiting)
+        self.brokers = Brokers(machinery, self.channels, watches, self.features, offline, waiting)
         new_id = office.world.new_topic_id if settings.spoken.knows_topic_ids else None
         self.topics = TopicChanges(machinery, watches, new_id)
         self.isr = InSyncReplicas(machinery, watches.isr_changes)
@@ -108,7 +112,7 @@ class Tenure:
         self.answers = Answers(self.context, self.log_dirs, self.deletion)
 
     async def begin(self) -> None:
-        await self._features.load()
+        await self.features.load()
         await self.isr.forget_notifications()
         await self.log_dirs.forget_notifications()
         await self.brokers.load()

@@ -5,6 +5,7 @@ serve.py           run a broker
 topics.py          create, list, describe, alter and delete topics
 configs.py         describe and alter the settings of topics and brokers
 groups/            list, describe, reset and delete consumer groups
+transactions/      list and describe transactions, find and abort those that hang
 produce.py         write records
 consume.py         read records
 dump_log.py        print what is in the files of a log
@@ -14,6 +15,7 @@ version.py         which version this is
 serving.py         a broker in this process: settings, signals, its end
 signals.py         what stops it
 cluster.py         the cluster that a command speaks to, through confluent-kafka
+direct.py          requests which that library has no function for
 assignments.py     NAME=VALUE, as settings and headers are written
 examples.py        how a command is used, at the end of its help
 failed.py          a command that failed, and why

@@ -29,8 +29,12 @@ from odradek.broker.cli import (
 )
 from odradek.broker.cli.failed import CommandFailed
 from odradek.broker.cli.groups import command as groups
+from odradek.broker.cli.transactions import command as transactions
 
-COMMANDS = (serve, topics, configs, groups, produce, consume, dump_log, zookeeper, version)
+COMMANDS = (
+    *(serve, topics, configs, groups, transactions, produce, consume),
+    *(dump_log, zookeeper, version),
+)
 FAILED = 1
 INTERRUPTED, UNREAD = 128 + 2, 128 + 13  # what a shell says of SIGINT and SIGPIPE
 

@@ -15,4 +15,5 @@ answer, until all replicas in sync have the records: nobody is told of what may 
     replay.py           what a partition amounts to: its last records by key, and open transactions
     loading.py          becoming the coordinator of a partition, and ceasing to be
     lookup.py           which broker coordinates what
+    log_failures.py     what clients are told when the log cannot be written
 """

@@ -20,13 +20,14 @@ from odradek.broker.coordinator.replay import Replay
 from odradek.broker.replicas.partition import ALL_IN_SYNC, Partition
 from odradek.broker.turns import Turn
 from odradek.protocol.errors import CorruptMessage, KafkaError
-from odradek.protocol.records.batch import whole_batch_bytes
+from odradek.protocol.records.batch import NO_SEQUENCE, whole_batch_bytes
 from odradek.protocol.records.builder import BatchFields
 from odradek.protocol.records.compression import Codec
 from odradek.protocol.records.record_set import batch_at
 from odradek.storage import files
 from odradek.storage.log import Written
 from odradek.storage.producers.append import AppendOrigin
+from odradek.storage.producers.verification_guards import VerificationGuard
 
 _COORDINATOR = AppendOrigin.COORDINATOR
 
@@ -120,8 +121,28 @@ class PartitionLog:
             batch = built_batch(records, timestamp=now_ms, fields=BatchFields(codec=codec))
         return self._append(batch, now_ms)
 
+    def start_verification(
+        self, producer_id: int, *, producer_epoch: int, bumps_epochs: bool
+    ) -> VerificationGuard | None:
+        """What the first append of a transaction must present; None if nobody has to be asked."""
+        states = self.partition.log.producers
+        if not (bumps_epochs or states.settings.transaction_partition_verification_enable):
+            return None
+        return states.start_verification(
+            producer_id,
+            epoch=producer_epoch,
+            sequence=NO_SEQUENCE,
+            now_ms=self._means.now_ms(),
+            bumps_epochs=bumps_epochs,
+        )
+
     def append_in_transaction(
-        self, records: Sequence[KeyValue], *, producer_id: int, producer_epoch: int
+        self,
+        records: Sequence[KeyValue],
+        *,
+        producer_id: int,
+        producer_epoch: int,
+        guard: VerificationGuard | None = None,
     ) -> Written:
         """Counts when a marker of the producer has followed."""
         now_ms = self._means.now_ms()
@@ -132,10 +153,14 @@ class PartitionLog:
             base_sequence=0,
             is_transactional=True,
         )
-        return self._append(built_batch(records, timestamp=now_ms, fields=fields), now_ms)
+        return self._append(built_batch(records, timestamp=now_ms, fields=fields), now_ms, guard)
 
-    def _append(self, batch: bytearray, now_ms: int) -> Written:
-        return self.partition.append(batch, acks=ALL_IN_SYNC, now_ms=now_ms, origin=_COORDINATOR)
+    def _append(
+        self, batch: bytearray, now_ms: int, guard: VerificationGuard | None = None
+    ) -> Written:
+        return self.partition.append(
+            batch, acks=ALL_IN_SYNC, now_ms=now_ms, origin=_COORDINATOR, guard=guard
+        )
 
     # Waiting for replicas
 

@@ -13,7 +13,6 @@ id, whether there is a group of that id or not.
     committing.py       OffsetCommit and its transactional twin, OffsetDelete
     old_offsets.py      where the oldest clients keep theirs: in the metadata store
     offset_expiry.py    when an offset is forgotten, and a group with it
-    log_failures.py     what members are told when the log cannot be written
     deadline.py         a moment that keeps being put off
     classic/            groups whose leader assigns: JoinGroup, SyncGroup, Heartbeat, LeaveGroup
     consumer/           groups to which the broker assigns (KIP-848): ConsumerGroupHeartbeat

@@ -14,18 +14,21 @@ from typing import NamedTuple
 
 from odradek.broker.coordinator.batches import KeyValue
 from odradek.broker.groups.group import Committer, Group
-from odradek.broker.groups.log_failures import OF_A_COMMIT, told
+from odradek.broker.coordinator.log_failures import OF_A_COMMIT, told
 from odradek.broker.groups.offsets import NEVER, Commit, Place
 from odradek.broker.groups.records import offset_key, offset_value
 from odradek.broker.groups.shard import GroupShard
+from odradek.protocol.error_codes import ErrorCode
 from odradek.protocol.errors import (
     GroupIdNotFound,
     GroupSubscribedToTopic,
     IllegalGeneration,
     KafkaError,
+    StaleMemberEpoch,
     UnknownMemberId,
 )
 from odradek.storage.log import Written
+from odradek.storage.producers.verification_guards import VerificationGuard
 
 log = logging.getLogger(__name__)
 
@@ -45,10 +48,11 @@ class NewCommit(NamedTuple):
 
 
 class InTransaction(NamedTuple):
-    """Whose transaction."""
+    """Whose transaction, and what its first commit here has to present."""
 
     producer_id: int
     producer_epoch: int
+    guard: VerificationGuard | None = None
 
 
 def commit(
@@ -77,7 +81,10 @@ def commit_in_transaction(
     commits: Sequence[NewCommit],
 ) -> Written | None:
     """As ``commit``, but pending until the producer's marker comes."""
-    _check(shard, group_id, committer, is_transactional=True)
+    try:
+        _check(shard, group_id, committer, is_transactional=True)
+    except StaleMemberEpoch as stale:
+        raise IllegalGeneration(stale.message) from stale  # which is what producers know
     if not commits:
         return None
     producer_id = transaction.producer_id
@@ -86,6 +93,7 @@ def commit_in_transaction(
             _records(group_id, commits),
             producer_id=producer_id,
             producer_epoch=transaction.producer_epoch,
+            guard=transaction.guard,
         )
     except KafkaError as failure:
         raise told(failure, OF_A_COMMIT) from failure
@@ -99,6 +107,19 @@ def commit_in_transaction(
         )
         at += 1
     return written
+
+
+async def wait_until_replicated(shard: GroupShard, written: Written) -> None:
+    """Raises what whoever committed is told."""
+    try:
+        await shard.log.wait_until_replicated(written)
+    except KafkaError as failure:
+        raise told(failure, OF_A_COMMIT) from failure
+
+
+def unverified(error: ErrorCode) -> KafkaError:
+    """What whoever commits in a transaction is told if its coordinator does not know of it."""
+    return told(KafkaError(error=error), OF_A_COMMIT)
 
 
 def _check(

@@ -13,7 +13,10 @@ Obeying the controller:
 Records:
 
     produce.py                append them
+    produce_verification.py   those that begin a transaction, of which a coordinator must know
+    produce_lines.py          what is told of those that are refused
     unread_records.py         those that have to be read first, elsewhere
+    write_txn_markers.py      end the transactions that they are in
     init_producer_id.py       an id for an idempotent producer
     fetch.py                  read them, or wait for them
     list_offsets.py           at which offsets they are
@@ -41,6 +44,7 @@ Groups:
     heartbeat.py              stay in it
     leave_group.py            leave it
     offset_commit.py          store how far it has read
+    txn_offset_commit.py      as part of a transaction
     offset_fetch.py           ask for that
     offset_delete.py          forget it
     describe_groups.py        state and members
@@ -66,6 +70,7 @@ Asking the controller:
     elect_leaders.py          who shall lead
     alter_partition_reassignments.py  where replicas shall be
     list_partition_reassignments.py   which are on their way
+    update_features.py        which features are in force
     alter_partition.py        who is in sync
     allocate_producer_ids.py  blocks of producer ids
     controlled_shutdown.py    a broker is about to stop

@@ -87,8 +87,6 @@ def _line(lookup: Lookup | None, key: str, call: Call[FindCoordinatorRequest]) -
 def _coordinator(lookup: Lookup | None, key: str, call: Call[FindCoordinatorRequest]) -> Node:
     if lookup is not None:
         return lookup.coordinator(key, listener=call.peer.listener)
-    if call.request.key_type == TRANSACTION:
-        raise CoordinatorNotAvailable("there are no transactions here yet")
     if call.request.key_type == SHARE and call.version >= _FIRST_VERSION_OF_SHARE_GROUPS:
         raise CoordinatorNotAvailable("there are no share groups here")
     raise InvalidRequest(f"there are no coordinators of type {call.request.key_type}")

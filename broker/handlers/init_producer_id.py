@@ -1,16 +1,20 @@
-"""InitProducerId: an idempotent producer gets an id of its own.
+"""InitProducerId: an idempotent producer gets an id of its own, a transactional one its epoch.
 
-A transactional one needs a coordinator, and there is none yet.
+A transactional id has one producer: whoever comes gets the next epoch, and all before are fenced.
 """
 
 from __future__ import annotations
 
 from collections.abc import Awaitable
+from functools import partial
 from typing import Protocol
 
-from odradek.broker.call import Call
+from odradek.broker.call import Call, Parked
+from odradek.broker.handlers.fencing import as_known
+from odradek.broker.transactions.coordinator import Later
+from odradek.broker.transactions.transaction_state import Producer
 from odradek.protocol.api.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
-from odradek.protocol.errors import CoordinatorNotAvailable, InvalidRequest, KafkaError, code_of
+from odradek.protocol.errors import InvalidRequest, KafkaError, code_of
 
 NOTHING = -1
 
@@ -23,30 +27,59 @@ class ProducerIds(Protocol):
     async def next(self) -> int: ...
 
 
+class Transactions(Protocol):
+    """The part of the coordinator that is needed here."""
+
+    def init(
+        self, transactional_id: str, expected: Producer | None, /, *, timeout_ms: int
+    ) -> Producer | Later[Producer]: ...
+
+
 def handle(
-    ids: ProducerIds, call: Call[InitProducerIdRequest]
+    ids: ProducerIds, transactions: Transactions, call: Call[InitProducerIdRequest]
 ) -> InitProducerIdResponse | Awaitable[InitProducerIdResponse]:
-    if call.request.transactional_id == "":
+    request = call.request
+    if request.transactional_id == "":
         raise InvalidRequest("an empty transactional id")
-    if (call.request.producer_id == NOTHING) != (call.request.producer_epoch == NOTHING):
+    if (request.producer_id == NOTHING) != (request.producer_epoch == NOTHING):
         raise InvalidRequest("a producer id without its epoch, or the other way round")
-    if call.request.transactional_id is not None:
-        raise CoordinatorNotAvailable("there is no transaction coordinator")
+    if request.transactional_id is not None:
+        return _init(transactions, request.transactional_id, request)
     producer_id = ids.next_nowait()
-    return _answer_later(ids) if producer_id is None else _response(producer_id)
+    return _answer_later(ids) if producer_id is None else _response(Producer(producer_id, 0))
 
 
 async def _answer_later(ids: ProducerIds) -> InitProducerIdResponse:
-    return _response(await ids.next())
+    return _response(Producer(await ids.next(), 0))
 
 
-def _response(producer_id: int) -> InitProducerIdResponse:
+def _init(
+    transactions: Transactions, transactional_id: str, request: InitProducerIdRequest
+) -> InitProducerIdResponse | Parked[InitProducerIdResponse]:
+    is_known = request.producer_id != NOTHING
+    expected = Producer(request.producer_id, request.producer_epoch) if is_known else None
+    outcome = transactions.init(
+        transactional_id, expected, timeout_ms=request.transaction_timeout_ms
+    )
+    if isinstance(outcome, Producer):
+        return _response(outcome)
+    return Parked(partial(_init_later, outcome), ends_alone=True)
+
+
+async def _init_later(outcome: Later[Producer]) -> InitProducerIdResponse:
+    return _response(await outcome())
+
+
+def _response(producer: Producer) -> InitProducerIdResponse:
     return InitProducerIdResponse(
-        throttle_time_ms=0, error_code=0, producer_id=producer_id, producer_epoch=0
+        throttle_time_ms=0, error_code=0, producer_id=producer.id, producer_epoch=producer.epoch
     )
 
 
 def refused(call: Call[InitProducerIdRequest], failure: KafkaError) -> InitProducerIdResponse:
     return InitProducerIdResponse(
-        throttle_time_ms=0, error_code=code_of(failure), producer_id=-1, producer_epoch=-1
+        throttle_time_ms=0,
+        error_code=code_of(as_known(failure, call)),
+        producer_id=-1,
+        producer_epoch=-1,
     )

@@ -11,10 +11,9 @@ from functools import partial
 from typing import Protocol
 
 from odradek.broker.call import Call, Parked
-from odradek.broker.groups.committing import NewCommit, commit
+from odradek.broker.groups.committing import NewCommit, commit, wait_until_replicated
 from odradek.broker.groups.coordinator import GroupCoordinator
 from odradek.broker.groups.group import Committer
-from odradek.broker.groups.log_failures import OF_A_COMMIT, told
 from odradek.broker.groups.offsets import NEVER, Place
 from odradek.broker.groups.shard import GroupShard
 from odradek.protocol.api.offset_commit import OffsetCommitRequest, OffsetCommitResponse
@@ -120,9 +119,9 @@ async def _replicated(
     shard: GroupShard, written: Written, lines: list[Line], response: Response
 ) -> Response:
     try:
-        await shard.log.wait_until_replicated(written)
+        await wait_until_replicated(shard, written)
     except KafkaError as failure:
-        _refuse(lines, told(failure, OF_A_COMMIT))
+        _refuse(lines, failure)
     return response
 
 

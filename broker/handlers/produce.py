@@ -4,7 +4,8 @@ Each partition succeeds or fails alone; the response has a line for each.  With 
 response; if a partition failed, the connection is closed, so that the client asks for metadata.
 
 Where more records have to be read than fit into a turn on the loop, another process reads them
-first; then all batches are appended, those that nobody had to read among them.
+first; then all batches are appended, those that nobody had to read among them.  Before that, the
+coordinator of a transaction is asked about the partitions in which this request would begin it.
 
 Invariant: nothing but that, and turns on the loop, is awaited before every batch is in its log.  A
 connection is busy meanwhile, so its requests reach the logs in the order in which they were sent.
@@ -21,7 +22,8 @@ from typing import Any, NamedTuple, Protocol
 from odradek.broker.call import Call, Disconnect, Parked
 from odradek.broker.handlers.leader_hints import Cluster as Leaders
 from odradek.broker.handlers.leader_hints import LeaderHints
-from odradek.broker.handlers.refusals import words
+from odradek.broker.handlers.produce_lines import NO_ANSWER, NOT_TOLD, answered, refused, tell
+from odradek.broker.handlers.produce_verification import Verification, Verifier, verification_of
 from odradek.broker.handlers.unread_records import Reader, Unread, check_all, too_many
 from odradek.broker.record_reader import RECORDS_PER_TURN
 from odradek.broker.replicas.partition import ALL_IN_SYNC, Partition
@@ -33,14 +35,10 @@ from odradek.protocol.errors import (
     InvalidRequiredAcks,
     InvalidTopic,
     KafkaError,
-    KafkaStorageError,
-    MessageTooLarge,
     NotLeader,
-    RecordListTooLarge,
     TransactionalIdAuthorizationFailed,
     UnknownTopicId,
     UnknownTopicOrPartition,
-    code_of,
 )
 from odradek.protocol.records.batch import LOG_OVERHEAD_BYTES, MAGIC, TRANSACTIONAL_FLAG
 from odradek.protocol.types import Uuid
@@ -50,17 +48,16 @@ from odradek.storage.admission.batch_validation import (
     check_request,
 )
 from odradek.storage.admission.checked_batch import CheckedBatch
-from odradek.storage.admission.errors import InvalidRecords, InvalidTimestamps
 from odradek.storage.log import Written
 
-NO_ANSWER, LEADER_ONLY = 0, 1
+__all__ = ["handle", "refused"]
+
+LEADER_ONLY = 1
 ACKS = frozenset({NO_ANSWER, LEADER_ONLY, ALL_IN_SYNC})
 #: The one client that may write to internal topics: what Kafka's own tools call themselves.
 ADMIN_CLIENT_ID = "__admin_client"
 #: Of a client that may have sent thousands.
 FAILURES_TOLD_MAX = 10
-#: Offsets and times that a line has only if all went well.
-NOT_TOLD = -1
 _FIRST_VERSION_OF_HINTS = 10
 _FIRST_VERSION_OF_TOPIC_IDS = 13
 #: Size, magic, attributes and count of a batch, from the position of its size on.  What is less
@@ -71,15 +68,6 @@ _LONG_ENOUGH = _SIZE_POSITION + _FIRST_BATCH.size
 _FIRST_MESSAGE = Struct(">i4xb4xh")
 _LONG_ENOUGH_OF_OLD = _SIZE_POSITION + _FIRST_MESSAGE.size
 _SMALLEST_BYTES = 14
-#: What is told without the start of the log.
-_WITHOUT_START = (
-    UnknownTopicOrPartition,
-    NotLeader,
-    MessageTooLarge,
-    RecordListTooLarge,
-    CorruptMessage,
-    KafkaStorageError,
-)
 
 Topic = ProduceRequest.Topic
 Line = ProduceResponse.Topic.Partition
@@ -104,12 +92,31 @@ def handle(
     replicas: Replicas,
     cluster: Cluster,
     reader: Reader,
+    verifier: Verifier,
     now_ms: Callable[[], int],
     call: Call[ProduceRequest],
 ) -> ProduceResponse | Awaitable[Answer] | None:
     request = call.request
     appending = Appending(replicas, cluster, call, now_ms())
-    if appending.check_first_batches() and (later := _append_later(appending, reader, now_ms)):
+    may_take_long = appending.check_first_batches()
+    if request.transactional_id is not None and appending.needs_verification():
+        # Parked: it must not count as in progress, as the coordinator may be on this broker, and
+        # is asked by a request, too.
+        rest = partial(_append_verified, appending, verifier, reader, now_ms)
+        return Parked(rest, needs_frame=True)
+    if may_take_long and (later := _append_later(appending, reader, now_ms)):
+        return later
+    response = ProduceResponse(responses=appending.append_all(request.topic_data))
+    return _answer(appending, request, response)
+
+
+async def _append_verified(
+    appending: Appending, verifier: Verifier, reader: Reader, now_ms: Callable[[], int]
+) -> Answer | Awaitable[Answer]:
+    assert appending.verification is not None
+    await appending.verification.ask(verifier)
+    appending.now_ms, request = now_ms(), appending.call.request
+    if later := _append_later(appending, reader, now_ms):
         return later
     response = ProduceResponse(responses=appending.append_all(request.topic_data))
     return _answer(appending, request, response)
@@ -140,7 +147,7 @@ async def _append_in_turns(
     for topic in request.topic_data:
         if topic.partition_data:
             lines = await turn.listed(appending.appended(topic))
-            response.responses.append(_answered(topic, lines))
+            response.responses.append(answered(topic, lines))
     return _answer(appending, request, response)
 
 
@@ -181,6 +188,7 @@ class Appending:
         "has_many_entries",
         "hints",
         "now_ms",
+        "verification",
         "waiting",
     )
 
@@ -199,6 +207,8 @@ class Appending:
         self.waiting: list[Waiting] = []
         #: Made if there is any.
         self.hints: LeaderHints | None = None
+        #: Of partitions in which a transaction would begin.
+        self.verification: Verification | None = None
 
     def check_first_batches(self) -> bool:
         """One that is no batch, or of a transaction that nobody named, spoils the whole request.
@@ -231,8 +241,29 @@ class Appending:
         self.has_many_entries = count > FEW
         return claimed > RECORDS_PER_TURN or self.has_many_entries
 
+    def needs_verification(self) -> bool:
+        """Whether somebody has to be asked about the transaction, and it has been begun to.
+
+        Raises InvalidProducerIdMapping.
+        """
+        request = self.call.request
+        assert request.transactional_id is not None
+        self.verification = verification_of(
+            request.transactional_id,
+            ((partition, records) for _, partition, records in self._sound()),
+            version=self._version,
+            now_ms=self.now_ms,
+        )
+        if self.verification is None:
+            return False
+        self._are_usual = False
+        return True
+
     def unread(self) -> Iterator[Unread]:
         """One by one, those to which nothing is opposed but what their records may show."""
+        return (Unread(*each) for each in self._sound())
+
+    def _sound(self) -> Iterator[tuple[Topic.Partition, Partition, memoryview]]:
         for topic in self.call.request.topic_data:
             for entry in topic.partition_data:
                 try:
@@ -241,18 +272,18 @@ class Appending:
                     records = self._checked(partition, entry.records)
                 except KafkaError:
                     continue  # which is told when it is appended
-                yield Unread(entry, partition, records)
+                yield entry, partition, records
 
     def append_all(self, topics: Iterable[Topic]) -> list[ProduceResponse.Topic]:
         """Append the records of all topics; their lines, of which some may have to wait."""
-        answered = []
+        told = []
         for topic in topics:
             if topic.partition_data:
                 lines = []
                 for entry in topic.partition_data:
                     lines.append(self._append(topic, entry))  # noqa: PERF401 - a call less
-                answered.append(_answered(topic, lines))
-        return answered
+                told.append(answered(topic, lines))
+        return told
 
     def appended(self, topic: Topic) -> Iterator[Line]:
         """The same lines of one topic, one by one."""
@@ -264,10 +295,13 @@ class Appending:
         entry.records = None  # only offsets are kept while the answer waits
         try:
             partition = self._partition(topic, index)
+            guard = None
             if not self._are_usual or partition.is_internal:
                 records = self._checked(partition, records)
+                if self.verification is not None:
+                    guard = self.verification.guard(partition.topic_partition)
             checked = partition
-            written = partition.append(records, acks=self._acks, now_ms=self.now_ms)
+            written = partition.append(records, acks=self._acks, now_ms=self.now_ms, guard=guard)
         except KafkaError as failure:
             line = Line(index=index, error_code=0, base_offset=NOT_TOLD)
             self.failed(line, topic, checked, failure)
@@ -288,7 +322,7 @@ class Appending:
     ) -> None:
         """The line tells of it; without a partition, nothing was asked of one."""
         self.failures.append(f"{topic.name}-{line.index}: {failure}")
-        _tell(line, partition, failure)
+        tell(line, partition, failure)
         if isinstance(failure, NotLeader) and self._version >= _FIRST_VERSION_OF_HINTS:
             self._hint(line, topic, partition)
 
@@ -335,12 +369,6 @@ def _check_short(records: object, *, is_named: bool) -> None:
         raise TransactionalIdAuthorizationFailed()
 
 
-def _answered(topic: Topic, lines: list[Line]) -> ProduceResponse.Topic:
-    return ProduceResponse.Topic(
-        name=topic.name, topic_id=topic.topic_id, partition_responses=lines
-    )
-
-
 async def _answer_later(
     appending: Appending, request: ProduceRequest, response: ProduceResponse
 ) -> ProduceResponse:
@@ -356,40 +384,3 @@ async def _answer_later(
     if appending.hints is not None:
         response.node_endpoints = appending.hints.endpoints(ProduceResponse.NodeEndpoint)
     return response
-
-
-def _tell(line: Line, partition: Partition | None, failure: KafkaError) -> None:
-    line.error_code = code_of(failure)
-    line.base_offset = line.log_append_time_ms = line.log_start_offset = NOT_TOLD
-    if partition is not None and not isinstance(failure, _WITHOUT_START):
-        line.log_start_offset = partition.log.start_offset
-    if isinstance(failure, InvalidRecords | InvalidTimestamps):
-        line.error_message = failure.message
-        line.record_errors = [
-            Line.RecordError(batch_index=place, batch_index_error_message=message)
-            for place, message in failure.record_errors
-        ]
-
-
-def refused(call: Call[ProduceRequest], failure: KafkaError) -> ProduceResponse:
-    """All of it, for one reason."""
-    if call.request.acks == NO_ANSWER:
-        raise Disconnect(f"acks=0, and nothing was appended: {failure}")
-    told = []
-    for topic in call.request.topic_data:
-        lines = [
-            Line(
-                index=entry.index,
-                error_code=code_of(failure),
-                base_offset=NOT_TOLD,
-                error_message=words(failure),
-            )
-            for entry in topic.partition_data
-        ]
-        if lines:
-            told.append(
-                ProduceResponse.Topic(
-                    name=topic.name, topic_id=topic.topic_id, partition_responses=lines
-                )
-            )
-    return ProduceResponse(responses=told)

@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from odradek.controller.broker_link import StartTask
+from odradek.controller.feature_updates import SUPPORTED, TRANSACTION_VERSION
 from odradek.controller.store import paths
 from odradek.controller.store.base import (
     Exists,
@@ -36,9 +37,13 @@ UNKNOWN_EPOCH = -1
 class Features:
     """What this broker supports, and the level that the cluster has agreed on."""
 
-    supported: Mapping[str, Versions] = field(default_factory=dict)
+    supported: Mapping[str, Versions] = field(default_factory=lambda: SUPPORTED)
     finalized: Mapping[str, int] = field(default_factory=dict)
     epoch: int = UNKNOWN_EPOCH
+
+    @property
+    def transaction_version(self) -> int:
+        return self.finalized.get(TRANSACTION_VERSION, 0)
 
 
 class AgreedFeatures:
@@ -52,7 +57,7 @@ class AgreedFeatures:
     async def start(self) -> None:
         """The store's session is open."""
         self._store.listen(self._session_changed)
-        await self._look()
+        await self.look()
 
     def _session_changed(self, state: SessionState) -> None:
         """The watch has gone with the session, if it was another."""
@@ -63,9 +68,10 @@ class AgreedFeatures:
         self._look_again()
 
     def _look_again(self) -> None:
-        self._start_task(self._look(), name="agreed-features")
+        self._start_task(self.look(), name="agreed-features")
 
-    async def _look(self) -> None:
+    async def look(self) -> None:
+        """``current`` is what the store has by now."""
         try:
             _, found = await self._store.run(
                 [Exists(paths.FEATURE, self._changed), Get(paths.FEATURE)]

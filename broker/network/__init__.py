@@ -20,4 +20,5 @@ request_channel.py     requests and answers between threads
 pending_answers.py     handlers that must wait
 failure_log.py         a line for whoever breaks the protocol, but not too many
 client.py              requests to other brokers
+broker_clients.py      one client for each of them
 """

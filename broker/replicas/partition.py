@@ -38,6 +38,7 @@ from odradek.storage.log import Log, Written
 from odradek.storage.log_segment import LogSegment
 from odradek.storage.manager.hosted_log import HostedLog
 from odradek.storage.producers.append import AppendOrigin
+from odradek.storage.producers.verification_guards import VerificationGuard
 from odradek.storage.transaction_index import AbortedTransaction
 
 ALL_IN_SYNC = -1
@@ -144,15 +145,19 @@ class Partition:
         acks: int,
         now_ms: int,
         origin: AppendOrigin = AppendOrigin.CLIENT,
+        guard: VerificationGuard | None = None,
     ) -> Written:
-        """Append as the leader; ``records`` are patched in place."""
+        """Append as the leader; ``records`` are patched in place.
+
+        What begins a transaction needs the ``guard`` that ``start_verification`` gave.
+        """
         role = self.leader or self.leading()
         if acks == ALL_IN_SYNC:
             self._check_in_sync(role, NotEnoughReplicas)
         hosted = self.hosted
         try:
             written = hosted.usable().append_as_leader(
-                records, leader_epoch=role.epoch, now_ms=now_ms, origin=origin
+                records, leader_epoch=role.epoch, now_ms=now_ms, origin=origin, guard=guard
             )
         except OSError as failure:
             raise hosted.failed(failure) from failure

@@ -7,7 +7,8 @@ The tables (those of logs are in storage/, those of the controller in controller
     replication.py      replicas
     groups.py           groups and committed offsets
     consumer_groups.py  groups of the consumer protocol
-    internal_topics.py  offsets and transactions
+    transactions.py     transactions and transactional ids
+    internal_topics.py  how the topics of both are made
 
 All together:
 

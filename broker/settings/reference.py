@@ -11,6 +11,7 @@ from odradek.broker.settings.internal_topics import InternalTopicSettings
 from odradek.broker.settings.network import NetworkSettings
 from odradek.broker.settings.replication import ReplicationSettings
 from odradek.broker.settings.server import BrokerSettings
+from odradek.broker.settings.transactions import TransactionSettings
 from odradek.config.documentation import as_markdown as as_table
 from odradek.config.settings import Settings
 from odradek.controller.controller_settings import ControllerSettings
@@ -66,6 +67,7 @@ SECTIONS: tuple[tuple[str, type[Settings]], ...] = (
     ("Replication", ReplicationSettings),
     ("Groups", GroupSettings),
     ("Groups of the consumer protocol", ConsumerGroupSettings),
+    ("Transactions", TransactionSettings),
     ("Internal topics", InternalTopicSettings),
     ("The controller", ControllerSettings),
     ("ZooKeeper", ZooKeeperSettings),

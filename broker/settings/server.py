@@ -52,6 +52,13 @@ class BrokerSettings(Settings):
         default=30_000,
         doc="For how long a broker may take to answer the controller.",
     )
+    request_timeout_ms: int = integer(
+        "request.timeout.ms",
+        default=30_000,
+        importance=Importance.HIGH,
+        doc="For how long another broker may take to answer, and replicas to have what a "
+        "coordinator writes to partitions.",
+    )
     controlled_shutdown_enable: bool = boolean(
         "controlled.shutdown.enable",
         default=True,

@@ -22,6 +22,7 @@ from odradek.broker.settings.internal_topics import ONE_BROKER, InternalTopicSet
 from odradek.broker.settings.network import NetworkSettings
 from odradek.broker.settings.replication import ReplicationSettings
 from odradek.broker.settings.server import BrokerSettings
+from odradek.broker.settings.transactions import TransactionSettings
 from odradek.config.definition import Layer, Setting, SettingError
 from odradek.config.settings import Description, Settings, unknown_names
 from odradek.controller.controller_settings import ControllerSettings
@@ -40,6 +41,7 @@ TABLES: tuple[type[Settings], ...] = (
     ReplicationSettings,
     GroupSettings,
     ConsumerGroupSettings,
+    TransactionSettings,
     InternalTopicSettings,
     ControllerSettings,
     ZooKeeperSettings,
@@ -65,6 +67,7 @@ class ServerSettings:
     replication: ReplicationSettings
     groups: GroupSettings
     consumer_groups: ConsumerGroupSettings
+    transactions: TransactionSettings
     internal_topics: InternalTopicSettings
     controller: ControllerSettings
     zookeeper: ZooKeeperSettings
@@ -85,6 +88,7 @@ class ServerSettings:
             ReplicationSettings.read(layers),
             GroupSettings.read(layers),
             ConsumerGroupSettings.read(layers),
+            TransactionSettings.read(layers),
             InternalTopicSettings.read(layers),
             ControllerSettings.read(layers),
             ZooKeeperSettings.read(layers),
@@ -118,6 +122,7 @@ class ServerSettings:
             self.replication,
             self.groups,
             self.consumer_groups,
+            self.transactions,
             self.internal_topics,
             self.controller,
             self.zookeeper,

@@ -124,6 +124,9 @@ class ProducerState:
         packed = self.packed_batches
         return _last_sequences_in[len(packed)](packed)[0] if packed else NO_SEQUENCE
 
+    def is_in_transaction(self, epoch: int) -> bool:
+        return self.transaction_first_offset is not None and self.epoch == epoch
+
     def is_continued_by(self, batch: AnyBatch) -> bool:
         """Whether ``batch`` is next in sequence, and in a transaction just if one is open.
 

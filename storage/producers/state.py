@@ -142,9 +142,10 @@ class ProducerStates:
         """Whether going over the log again would find nothing that matters."""
         return not self._states and not self._unreplicated
 
-    def has_open_transaction(self, producer_id: int) -> bool:
+    def has_open_transaction(self, producer_id: int, *, epoch: int) -> bool:
+        """Whether one is open in this epoch: one of an earlier epoch is not the producer's now."""
         state = self._states.get(producer_id)
-        return state is not None and state.transaction_first_offset is not None
+        return state is not None and state.is_in_transaction(epoch)
 
     # Appending
 
@@ -184,12 +185,14 @@ class ProducerStates:
         guard: VerificationGuard | None,
     ) -> None:
         partition = self.partition
-        is_first = state.transaction_first_offset is None and batch.attributes & TRANSACTIONAL_FLAG
-        if is_first and self.settings.transaction_partition_verification_enable:
+        begins = batch.attributes & TRANSACTIONAL_FLAG and not state.is_in_transaction(
+            batch.producer_epoch
+        )
+        if begins and self.settings.transaction_partition_verification_enable:
             self._guards.check(guard, batch, partition)
         check_epoch(state, batch, partition)
         if origin is _CLIENT:
-            self._guards.check_sequence(batch, partition)
+            self._guards.check_sequence(batch, partition, is_first_batch=not state.packed_batches)
             check_sequence(state, batch, partition)
         check_in_transaction(state, batch, partition)
 
@@ -296,12 +299,23 @@ class ProducerStates:
         return 0 < last_timestamp < now_ms - timeout_max_ms - LATE_AFTER_TIMEOUT_MS
 
     def start_verification(
-        self, producer_id: int, *, epoch: int, sequence: int, now_ms: int
+        self,
+        producer_id: int,
+        *,
+        epoch: int,
+        sequence: int,
+        now_ms: int,
+        bumps_epochs: bool = False,
     ) -> VerificationGuard | None:
-        """What ``decide`` must be given once the coordinator has agreed; None: no need to ask."""
-        if self.has_open_transaction(producer_id):
+        """What ``decide`` must be given once the coordinator has agreed; None: no need to ask.
+
+        ``bumps_epochs``: with each transaction its producer has another epoch.
+        """
+        if self.has_open_transaction(producer_id, epoch=epoch):
             return None
-        return self._guards.start(producer_id, epoch=epoch, sequence=sequence, now_ms=now_ms)
+        return self._guards.start(
+            producer_id, epoch=epoch, sequence=sequence, bumps_epochs=bumps_epochs, now_ms=now_ms
+        )
 
     # Forgetting, and remembering from snapshots
 

@@ -13,7 +13,9 @@ A guard is equal to nothing but itself, so that an answer about one transaction 
 the next of the same producer.
 
 While a guard is out, no sequence may be appended that is higher than the lowest that asked for it:
-else a batch that has to ask again would find a later one in its place and never get in.
+else a batch that has to ask again would find a later one in its place and never get in.  A producer
+whose epoch grows with each transaction begins each at sequence 0, in every partition; so if nothing
+is known of it, anything else comes too late or too early.
 
 Owner: the event loop.
 """
@@ -38,6 +40,7 @@ class _Verification:
     guard: VerificationGuard
     epoch: int
     lowest_sequence: int
+    bumps_epochs: bool
     started_ms: int
 
 
@@ -50,11 +53,11 @@ class VerificationGuards:
         self.out: dict[int, _Verification] = {}
 
     def start(
-        self, producer_id: int, *, epoch: int, sequence: int, now_ms: int
+        self, producer_id: int, *, epoch: int, sequence: int, bumps_epochs: bool, now_ms: int
     ) -> VerificationGuard:
         known = self.out.get(producer_id)
         if known is None:
-            known = _Verification(VerificationGuard(), epoch, sequence, now_ms)
+            known = _Verification(VerificationGuard(), epoch, sequence, bumps_epochs, now_ms)
             self.out[producer_id] = known
         elif epoch > known.epoch:
             known.epoch, known.lowest_sequence = epoch, sequence
@@ -73,9 +76,19 @@ class VerificationGuards:
                 f"known to be open"
             )
 
-    def check_sequence(self, batch: AnyBatch, partition: TopicPartition) -> None:
+    def check_sequence(
+        self, batch: AnyBatch, partition: TopicPartition, *, is_first_batch: bool
+    ) -> None:
+        """``is_first_batch``: none of the producer's is known."""
         known = self.out.get(batch.producer_id)
-        if known is not None and batch.base_sequence > known.lowest_sequence:
+        if known is None:
+            return
+        if known.bumps_epochs and is_first_batch and batch.base_sequence != 0:
+            raise OutOfOrderSequenceNumber(
+                f"producer {batch.producer_id} wrote to {partition} from sequence "
+                f"{batch.base_sequence} on, but nothing before"
+            )
+        if batch.base_sequence > known.lowest_sequence:
             raise OutOfOrderSequenceNumber(
                 f"producer {batch.producer_id} wrote to {partition} from sequence "
                 f"{batch.base_sequence} on, but {known.lowest_sequence} waits to be let in before"

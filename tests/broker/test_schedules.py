@@ -29,7 +29,7 @@ class Care:
 def intervals(*overrides):
     settings = load(file=None, environment={}, overrides=overrides)
     noted = Noted()
-    start_schedules(noted, Care(), Care(), DynamicSettings(settings, broker_id=1))
+    start_schedules(noted, Care(), Care(), Care(), DynamicSettings(settings, broker_id=1))
     return {name: interval_s() for name, interval_s in noted.intervals.items()}
 
 

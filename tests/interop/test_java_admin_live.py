@@ -211,8 +211,8 @@ def test_the_cluster_is_described(admin, broker):
     assert f"cluster.id={told['id']}" in (broker.data_dir / "meta.properties").read_text()
 
 
-def test_there_are_no_features_to_agree_on(admin):
-    assert admin.ask("describeFeatures") == {"supported": 0, "finalized": 0}
+def test_transactions_are_a_feature_that_is_agreed_on(admin):
+    assert admin.ask("describeFeatures") == {"supported": 1, "finalized": 1}
 
 
 def test_offsets_are_listed(admin, broker, new_topic):

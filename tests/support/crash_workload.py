@@ -87,7 +87,7 @@ class Workload:
     def _end_any(self, number: int) -> None:
         producers = self.host.log(number).producers
         for producer_id in TRANSACTIONAL:
-            if producers.has_open_transaction(producer_id):
+            if producers.has_open_transaction(producer_id, epoch=0):
                 self.end_transaction(number, producer_id, commit=self.random.random() < 0.4)
 
     def _flush(self, number: int) -> None:

@@ -17,4 +17,4 @@ class FakeController:
         return self._told
 
     alter_partition = shut_down = allocate_producer_ids = _answer
-    alter_reassignments = reassignments = _answer
+    alter_reassignments = reassignments = update_features = _answer

@@ -1,6 +1,7 @@
-"""A group's log in memory: real batches, numbered as in a partition, and replayed as from one."""
+"""A coordinator's log in memory: real batches, numbered as in a partition, and replayed as from one."""
 
-from collections.abc import Sequence
+import asyncio
+from collections.abc import Callable, Sequence
 
 from odradek.broker.coordinator.batches import KeyValue, built_batch, plain_batch
 from odradek.broker.coordinator.replay import Replay
@@ -22,6 +23,8 @@ class MemoryLog:
         self.failure: KafkaError | None = None
         self.is_held = False
         self._waiting: list = []
+        #: Called before anything is written.
+        self.on_write: Callable[[], None] = lambda: None
 
     @property
     def is_settled(self) -> bool:
@@ -31,7 +34,7 @@ class MemoryLog:
         return self._append(plain_batch(records, timestamp=1))
 
     def append_in_transaction(
-        self, records: Sequence[KeyValue], *, producer_id: int, producer_epoch: int
+        self, records: Sequence[KeyValue], *, producer_id: int, producer_epoch: int, guard=None
     ) -> Written:
         fields = BatchFields(
             producer_id=producer_id,
@@ -48,6 +51,7 @@ class MemoryLog:
     def _append(self, raw: bytearray) -> Written:
         if self.failure is not None:
             raise self.failure
+        self.on_write()
         batch = RecordBatch(raw)
         batch.number(self.end_offset, 0)
         batch.check_crc()
@@ -63,6 +67,13 @@ class MemoryLog:
             self._waiting.append(tell)
         else:
             tell(None)
+
+    async def wait_until_replicated(self, written: Written) -> None:
+        told: asyncio.Future[KafkaError | None] = asyncio.get_running_loop().create_future()
+        self.when_replicated(written, told.set_result)
+        failure = await told
+        if failure is not None:
+            raise failure
 
     def release(self, failure: KafkaError | None = None) -> None:
         """All that waited is replicated now, or known not to be."""

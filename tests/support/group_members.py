@@ -9,22 +9,17 @@ Owner: the thread of the test.
 from __future__ import annotations
 
 import json
-import signal
-import subprocess
-import sys
-import threading
 import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass
-from typing import Any, Self
+from typing import Any
 
-from odradek.controller.tied_process import tied
 from odradek.protocol.api_keys import ApiKey
 from odradek.protocol.error_codes import ErrorCode
+from tests.support.telling_process import WAIT_S, TellingProcess
 from tests.support.wire_client import call
 
 LIBRARIES = ("confluent", "kafka-python", "aiokafka")
-WAIT_S = 60.0
 
 Place = tuple[str, int]
 
@@ -40,78 +35,14 @@ class MemberOptions:
     copy_to: str | None = None
 
 
-class Member:
+class Member(TellingProcess):
     """A consumer that commits whatever it has read."""
 
     def __init__(self, library: str, address: str, **options: Any) -> None:
         self.library = library
         self.options = MemberOptions(**options)
-        self._address = address
-        self._changed = threading.Condition()
-        self.events: list[dict[str, Any]] = []
-        self._process: subprocess.Popen[str] | None = None
-
-    def start(self) -> Self:
-        arguments = [self.library, self._address, json.dumps(asdict(self.options))]
-        program = [sys.executable, "-m", "tests.support.group_member_program"]
-        self._process = subprocess.Popen(
-            tied([*program, *arguments]), stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-        )
-        threading.Thread(target=self._read, daemon=True).start()
-        return self
-
-    def _read(self) -> None:
-        assert self._process is not None
-        assert self._process.stdout is not None
-        for line in self._process.stdout:
-            with self._changed:
-                self.events.append(json.loads(line))
-                self._changed.notify_all()
-
-    def __enter__(self) -> Self:
-        return self.start()
-
-    def __exit__(self, *failure: object) -> None:
-        if self._process is not None and self._process.poll() is None:
-            self._process.kill()
-        if self._process is not None:
-            self._process.wait()
-            for pipe in (self._process.stdin, self._process.stdout):
-                assert pipe is not None
-                pipe.close()
-
-    # What it is told
-
-    def order(self, *words: str) -> None:
-        assert self._process is not None
-        assert self._process.stdin is not None
-        self._process.stdin.write(" ".join(words) + "\n")
-        self._process.stdin.flush()
-
-    def close(self) -> None:
-        """Leave, and wait until it has."""
-        self.order("close")
-        self.wait_until(lambda: self.happened("closed"))
-        assert self._process is not None
-        self._process.wait(WAIT_S)
-
-    def kill(self) -> None:
-        assert self._process is not None
-        self._process.kill()
-        self._process.wait()
-
-    def pause(self) -> None:
-        assert self._process is not None
-        self._process.send_signal(signal.SIGSTOP)
-
-    def resume(self) -> None:
-        assert self._process is not None
-        self._process.send_signal(signal.SIGCONT)
-
-    # What it has told
-
-    def happened(self, event: str) -> list[dict[str, Any]]:
-        return [each for each in self.events if each["event"] == event]
+        told = json.dumps(asdict(self.options))
+        super().__init__("tests.support.group_member_program", library, address, told)
 
     @property
     def assignment(self) -> frozenset[Place]:
@@ -137,14 +68,6 @@ class Member:
             for event in self.happened("records")
             for topic, partition, offset, value in event["records"]
         ]
-
-    def wait_until(self, condition: Callable[[], Any], *, timeout_s: float = WAIT_S) -> None:
-        deadline = time.monotonic() + timeout_s
-        with self._changed:
-            while not condition():
-                left_s = deadline - time.monotonic()
-                assert left_s > 0, f"{self.library}: {self.events[-20:]}"
-                self._changed.wait(min(left_s, 0.5))
 
 
 def wait_until(condition: Callable[[], Any], *, timeout_s: float = WAIT_S) -> None:

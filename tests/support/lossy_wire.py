@@ -64,7 +64,7 @@ class LossyWire:
         host, port = self._listening.getsockname()
         return f"{host}:{port}"
 
-    def broker(self, data_dir: Path) -> BrokerProcess:
+    def broker(self, data_dir: Path, *overrides: str) -> BrokerProcess:
         """At the other end; it sends the clients on this wire to this wire."""
         own, (host, port) = free_port(), self._target
         return BrokerProcess(
@@ -72,6 +72,7 @@ class LossyWire:
             f"listeners=PLAINTEXT://{host}:{own},WIRE://{host}:{port}",
             f"advertised.listeners=PLAINTEXT://{host}:{own},WIRE://{self.address}",
             "listener.security.protocol.map=PLAINTEXT:PLAINTEXT,WIRE:PLAINTEXT",
+            *overrides,
             port=own,
         )
 

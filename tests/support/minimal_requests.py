@@ -49,6 +49,8 @@ def prepared(address: str, log_dir: str) -> Scene:
     call(address, ApiKey.PRODUCE, 9, **_produce(scene, 9))
     found = call(address, ApiKey.FIND_COORDINATOR, 3, key=GROUP, key_type=0)
     assert found.error_code == 0, found
+    found = call(address, ApiKey.FIND_COORDINATOR, 3, key=TOPIC, key_type=1)
+    assert found.error_code == 0, found
     return scene
 
 
@@ -179,6 +181,19 @@ def _commit(scene: Scene, version: int) -> Values:
     return {"group_id": GROUP, "generation_id_or_member_epoch": -1, "topics": [topic]}
 
 
+def _commit_in_transaction(scene: Scene, version: int) -> Values:
+    """Of a group without a name, which no transaction is about."""
+    topics = _commit(scene, version)["topics"]
+    return {"transactional_id": "t", "group_id": "", "producer_id": 1, "topics": topics}
+
+
+def _write_markers(scene: Scene, version: int) -> Values:
+    name = f"marked-{next(_NUMBERS)}"
+    create(scene.address, name)
+    topics = [{"name": name, "partition_indexes": [0]}]
+    return {"markers": [{"producer_id": 1, "transaction_result": True, "topics": topics}]}
+
+
 def _offsets(scene: Scene, version: int) -> Values:
     """For version 0 they must be there."""
     if version == 0:
@@ -201,6 +216,44 @@ def _delete_group(scene: Scene, version: int) -> Values:
     return {"groups_names": [name]}
 
 
+def _of_a_new_producer(scene: Scene) -> Values:
+    """Transactional."""
+    name = f"producer-{next(_NUMBERS)}"
+    values = {"transactional_id": name, "transaction_timeout_ms": 60_000}
+    found = call(scene.address, ApiKey.INIT_PRODUCER_ID, 4, **values)
+    assert found.error_code == 0, found
+    return {
+        "transactional_id": name,
+        "producer_id": found.producer_id,
+        "producer_epoch": found.producer_epoch,
+    }
+
+
+def _add_to_transaction(scene: Scene, version: int) -> Values:
+    producer = _of_a_new_producer(scene)
+    topics = [{"name": TOPIC, "partitions": [0]}]
+    if version >= 4:
+        return {"transactions": [{**producer, "topics": topics}]}
+    old = {f"v3_and_below_{name}": value for name, value in producer.items()}
+    return {**old, "v3_and_below_topics": topics}
+
+
+def _add_offsets_to_transaction(scene: Scene, version: int) -> Values:
+    return {**_of_a_new_producer(scene), "group_id": GROUP}
+
+
+def _end_transaction(scene: Scene, version: int) -> Values:
+    values = _add_to_transaction(scene, 3)
+    added = call(scene.address, ApiKey.ADD_PARTITIONS_TO_TXN, 3, **values)
+    assert added.results_by_topic_v3_and_below[0].results_by_partition[0].partition_error_code == 0
+    producer = {
+        name.removeprefix("v3_and_below_"): value
+        for name, value in values.items()
+        if not name.endswith("topics")
+    }
+    return {**producer, "committed": True}
+
+
 def _always(**values: Any) -> Callable[[Scene, int], Values]:
     return lambda scene, version: values
 
@@ -218,6 +271,8 @@ VALUES: Mapping[ApiKey, Callable[[Scene, int], Values]] = {
     ApiKey.OFFSET_COMMIT: _commit,
     ApiKey.OFFSET_FETCH: _offsets,
     ApiKey.OFFSET_DELETE: _delete_offsets,
+    ApiKey.TXN_OFFSET_COMMIT: _commit_in_transaction,
+    ApiKey.WRITE_TXN_MARKERS: _write_markers,
     ApiKey.FIND_COORDINATOR: _always(key=GROUP, key_type=0, coordinator_keys=[GROUP]),
     ApiKey.JOIN_GROUP: _always(
         group_id=GROUP, session_timeout_ms=10_000, rebalance_timeout_ms=10_000
@@ -234,6 +289,11 @@ VALUES: Mapping[ApiKey, Callable[[Scene, int], Values]] = {
     ApiKey.DELETE_TOPICS: _delete_topics,
     ApiKey.DELETE_RECORDS: _delete_records,
     ApiKey.INIT_PRODUCER_ID: _always(transactional_id=None, transaction_timeout_ms=60_000),
+    ApiKey.ADD_PARTITIONS_TO_TXN: _add_to_transaction,
+    ApiKey.ADD_OFFSETS_TO_TXN: _add_offsets_to_transaction,
+    ApiKey.END_TXN: _end_transaction,
+    ApiKey.DESCRIBE_TRANSACTIONS: _always(transactional_ids=["nobody"]),
+    ApiKey.LIST_TRANSACTIONS: _always(),
     ApiKey.OFFSET_FOR_LEADER_EPOCH: _leader_epochs,
     ApiKey.DESCRIBE_CONFIGS: _describe_configs,
     ApiKey.ALTER_CONFIGS: _alter_configs_of_old,
@@ -245,6 +305,7 @@ VALUES: Mapping[ApiKey, Callable[[Scene, int], Values]] = {
     ApiKey.ALTER_PARTITION_REASSIGNMENTS: _reassign,
     ApiKey.LIST_PARTITION_REASSIGNMENTS: _always(topics=None),
     ApiKey.ALTER_PARTITION: _of_the_broker,
+    ApiKey.UPDATE_FEATURES: _always(feature_updates=[]),
     ApiKey.DESCRIBE_CLUSTER: _always(),
     ApiKey.DESCRIBE_PRODUCERS: _always(topics=[{"name": TOPIC, "partition_indexes": [0]}]),
     ApiKey.ALLOCATE_PRODUCER_IDS: _of_the_broker,
@@ -265,4 +326,6 @@ ERROR_CODES: Mapping[ApiKey, ErrorCode] = {
     ApiKey.HEARTBEAT: ErrorCode.UNKNOWN_MEMBER_ID,
     ApiKey.LEAVE_GROUP: ErrorCode.UNKNOWN_MEMBER_ID,
     ApiKey.DESCRIBE_GROUPS: ErrorCode.GROUP_ID_NOT_FOUND,
+    ApiKey.DESCRIBE_TRANSACTIONS: ErrorCode.TRANSACTIONAL_ID_NOT_FOUND,
+    ApiKey.TXN_OFFSET_COMMIT: ErrorCode.INVALID_GROUP_ID,
 }

@@ -1,7 +1,7 @@
 """``odradek groups delete-offsets``: forget what a group has committed for topics.
 
 confluent-kafka has no function for it, so the request goes to the group's coordinator, whom that
-library names, over a connection of our own, which speaks neither TLS nor SASL.
+library names, over a connection of our own.
 """
 
 from __future__ import annotations
@@ -9,10 +9,11 @@ from __future__ import annotations
 import argparse
 import itertools
 import sys
-from typing import TYPE_CHECKING, Any
+from functools import partial
+from typing import TYPE_CHECKING
 
-from odradek.broker.cli import cluster
-from odradek.broker.cli.assignments import by_name
+from odradek.broker.cli import cluster, direct
+from odradek.broker.cli.direct import Address, Connections
 from odradek.broker.cli.examples import examples
 from odradek.broker.cli.failed import CommandFailed
 from odradek.broker.cli.groups import lookup
@@ -20,10 +21,10 @@ from odradek.broker.cli.groups.scope import SYNTAX, places, scope
 from odradek.broker.cli.partitions import Place
 
 if TYPE_CHECKING:
-    from odradek.protocol.api.offset_delete import OffsetDeleteResponse
+    from odradek.protocol.api.offset_delete import OffsetDeleteRequest, OffsetDeleteResponse
 
 VERSION = 0  # the only one there is
-PLAIN = "plaintext"
+TOOL = "kafka-consumer-groups --delete-offsets"
 
 
 def add_to(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -52,22 +53,28 @@ def add_to(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
 
 
 def delete_offsets(arguments: argparse.Namespace) -> int:
-    _check_plain(by_name(arguments.property))
+    return direct.run(arguments, partial(_delete, arguments), tool=TOOL)
+
+
+async def _delete(arguments: argparse.Namespace, connections: Connections) -> int:
     admin = cluster.admin(arguments)
     group = arguments.group
     description = lookup.described(admin, [group], arguments.timeout)[group]
     if description is None:
         raise CommandFailed(f"{group}: there is no such group")
     meant = places(admin, arguments.scopes, arguments.timeout)
-    answer = _asked(description.coordinator, group, meant, arguments.timeout)
+    at = Address(description.coordinator.host, description.coordinator.port)
+    answer: OffsetDeleteResponse = await connections.ask(
+        at, _request(group, meant), version=VERSION
+    )
     if answer.error_code:
-        raise CommandFailed(f"{group}: {_reason(answer.error_code)}")
+        raise CommandFailed(f"{group}: {direct.reason(answer.error_code)}")
     status = 0
     for topic in answer.topics:
         for partition in topic.partitions:
             place = Place(topic.name, partition.partition_index)
             if partition.error_code:
-                reason = _reason(partition.error_code)
+                reason = direct.reason(partition.error_code)
                 print(f"odradek: {group}: {place}: {reason}", file=sys.stderr)
                 status = 1
             else:
@@ -75,25 +82,10 @@ def delete_offsets(arguments: argparse.Namespace) -> int:
     return status
 
 
-def _check_plain(properties: dict[str, str]) -> None:
-    protocol = properties.get("security.protocol", PLAIN)
-    if protocol.lower() != PLAIN:
-        raise CommandFailed(
-            f"confluent-kafka cannot delete offsets, and this command cannot speak {protocol}: "
-            "use Kafka's kafka-consumer-groups --delete-offsets"
-        )
+def _request(group: str, meant: list[Place]) -> OffsetDeleteRequest:
+    from odradek.protocol.api.offset_delete import OffsetDeleteRequest
 
-
-def _asked(
-    coordinator: Any, group: str, meant: list[Place], timeout_s: float
-) -> OffsetDeleteResponse:
-    import asyncio
-
-    from odradek.broker.network.client import BrokerClient
-    from odradek.protocol.api.offset_delete import OffsetDeleteRequest, OffsetDeleteResponse
-    from odradek.protocol.errors import DecodeError
-
-    request = OffsetDeleteRequest(
+    return OffsetDeleteRequest(
         group_id=group,
         topics=[
             OffsetDeleteRequest.Topic(
@@ -106,29 +98,3 @@ def _asked(
             for name, of_topic in itertools.groupby(meant, key=lambda place: place.topic)
         ],
     )
-
-    async def answer() -> Any:
-        client = BrokerClient(
-            coordinator.host, coordinator.port, client_id=cluster.CLIENT_ID, timeout_s=timeout_s
-        )
-        try:
-            return await client.send(request, version=VERSION)
-        finally:
-            client.close()
-
-    try:
-        answered = asyncio.run(answer())
-    except (OSError, DecodeError) as failure:
-        address = f"{coordinator.host}:{coordinator.port}"
-        raise CommandFailed(
-            f"{group}: its coordinator at {address} did not answer: {failure or 'no time left'}"
-        ) from failure
-    assert isinstance(answered, OffsetDeleteResponse), answered
-    return answered
-
-
-def _reason(code: int) -> str:
-    from odradek.protocol.error_codes import ErrorCode
-
-    error = ErrorCode.of(code)
-    return f"{error.name}: {error.message}"

@@ -21,7 +21,7 @@ from odradek.broker.groups.classic.member import Member
 from odradek.broker.groups.classic.outcomes import NO_MEMBER, Joined, JoinRequest
 from odradek.broker.groups.classic.roster import names_of
 from odradek.broker.groups.classic.state import GroupState, check_answer
-from odradek.broker.groups.log_failures import OF_A_GROUP, told
+from odradek.broker.coordinator.log_failures import OF_A_GROUP, told
 from odradek.protocol.api_keys import ApiKey
 from odradek.protocol.errors import (
     GroupMaxSizeReached,

@@ -32,7 +32,7 @@ from odradek.broker.groups.consumer.migration import downgrade, may_downgrade
 from odradek.broker.groups.consumer.records import Record, as_stored
 from odradek.broker.groups.deadline import Deadline
 from odradek.broker.groups.group import Committer, Group, GroupType
-from odradek.broker.groups.log_failures import OF_A_GROUP, told
+from odradek.broker.coordinator.log_failures import OF_A_GROUP, told
 from odradek.broker.groups.offsets import Commit
 from odradek.broker.groups.world import World
 from odradek.protocol.errors import (

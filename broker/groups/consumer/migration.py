@@ -38,7 +38,7 @@ from odradek.broker.groups.consumer.member import (
 from odradek.broker.groups.consumer.partitions import TopicIdPartition
 from odradek.broker.groups.consumer.records import Record, as_stored
 from odradek.broker.groups.consumer.topics import Topics
-from odradek.broker.groups.log_failures import OF_A_GROUP, told
+from odradek.broker.coordinator.log_failures import OF_A_GROUP, told
 from odradek.broker.groups.records import group_key, group_value
 from odradek.protocol.errors import DecodeError, GroupIdNotFound, KafkaError, RebalanceInProgress
 from odradek.protocol.internal.group_log import GroupMetadataValue

@@ -18,11 +18,12 @@ from odradek.protocol.errors import InvalidRegularExpression
 
 def matching(expression: str, names: Iterable[str]) -> frozenset[str]:
     """The names that match as a whole.  Raises InvalidRegularExpression."""
-    pattern = _compiled(expression)
+    pattern = compiled(expression)
     return frozenset(name for name in names if pattern.fullmatch(name))
 
 
-def _compiled(expression: str) -> Any:
+def compiled(expression: str) -> Any:
+    """Has ``fullmatch``.  Raises InvalidRegularExpression."""
     re2 = _library()
     if re2 is None:
         raise InvalidRegularExpression(

@@ -23,7 +23,7 @@ from odradek.broker.groups.consumer.live_group import LiveGroup
 from odradek.broker.groups.consumer.member import JOINING, LEAVING
 from odradek.broker.groups.consumer.migration import check_upgrade, dismiss, upgraded
 from odradek.broker.groups.consumer.records import as_stored
-from odradek.broker.groups.log_failures import OF_A_GROUP, told
+from odradek.broker.coordinator.log_failures import OF_A_GROUP, told
 from odradek.broker.groups.shard import GroupShard
 from odradek.broker.settings.consumer_groups import ConsumerGroupSettings
 from odradek.protocol.api.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest as Request

@@ -12,7 +12,7 @@ from tests.support.free_ports import free_port
 
 ODRADEK = [sys.executable, "-m", "odradek.broker.cli.main"]
 COMMANDS = [
-    *("serve", "topics", "configs", "groups", "produce", "consume"),
+    *("serve", "topics", "configs", "groups", "transactions", "produce", "consume"),
     *("dump-log", "zookeeper", "version"),
 ]
 
@@ -34,7 +34,9 @@ def test_no_help_has_the_marks_of_our_own_comments(offline, command):
     assert "``" not in offline(command, "--help").out
 
 
-@pytest.mark.parametrize("command", ["topics", "configs", "groups", "produce", "consume"])
+@pytest.mark.parametrize(
+    "command", ["topics", "configs", "groups", "transactions", "produce", "consume"]
+)
 def test_each_example_is_a_line_to_be_copied(offline, command):
     lines = offline(command, "--help").lines
     examples = lines[lines.index("Examples:") + 1 :]
@@ -47,12 +49,20 @@ def test_every_verb_of_topics_has_help_with_the_default_address(offline, verb):
     assert "127.0.0.1:9092" in offline("topics", verb, "--help").out
 
 
-@pytest.mark.parametrize("verb", ["list", "describe", "reset-offsets", "delete", "delete-offsets"])
-def test_every_verb_of_groups_has_help_with_examples(offline, verb):
-    lines = offline("groups", verb, "--help").lines
+@pytest.mark.parametrize(
+    ("command", "verb"),
+    [
+        *(("groups", verb) for verb in ("list", "describe", "reset-offsets", "delete")),
+        ("groups", "delete-offsets"),
+        *(("transactions", verb) for verb in ("list", "describe", "describe-producers")),
+        *(("transactions", verb) for verb in ("find-hanging", "abort")),
+    ],
+)
+def test_every_verb_has_help_with_examples(offline, command, verb):
+    lines = offline(command, verb, "--help").lines
     examples = lines[lines.index("Examples:") + 1 :]
     assert len(examples) >= 2
-    assert all(line.startswith(f"  odradek groups {verb} ") for line in examples if verb != "list")
+    assert all(line.startswith(f"  odradek {command} {verb}") for line in examples)
     assert any("127.0.0.1:9092" in line for line in lines)
 
 

@@ -16,6 +16,7 @@ from odradek.protocol.errors import (
     StaleControllerEpoch,
     TransactionalIdAuthorizationFailed,
 )
+from tests.support.asked_coordinator import NOBODY_ASKED
 from tests.support.calls import called
 from tests.support.fetches import FetchBench, asked, errors, request
 from tests.support.hosted_partitions import BROKER, Hosting, led
@@ -34,7 +35,8 @@ def produced(hosting, *batches, acks=1, **fields):
     sent = ProduceRequest(acks=acks, timeout_ms=1000, topic_data=topics, **fields)
     call = called(sent, version=9)
     try:
-        return produce.handle(hosting.replicas, hosting.known, hosting.reader, lambda: NOW_MS, call)
+        needed = hosting.replicas, hosting.known, hosting.reader, NOBODY_ASKED
+        return produce.handle(*needed, lambda: NOW_MS, call)
     except KafkaError as failure:
         failure.call = call
         raise

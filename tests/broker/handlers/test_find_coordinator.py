@@ -17,7 +17,7 @@ async def asked(scene, version, *keys, key_type=0, listener="INSIDE"):
     else:
         request.key = ""
     call = called(request, version=version, listener=listener)
-    lookups = {find_coordinator.GROUP: scene.lookup}
+    lookups = {find_coordinator.GROUP: scene.lookup, find_coordinator.TRANSACTION: scene.lookup}
     response = as_sent(await answered(find_coordinator.handle(lookups, call)), version=version)
     lines = response.coordinators if version >= 4 else [response]
     return [(ErrorCode.of(each.error_code).name, each.node_id, each.host) for each in lines]
@@ -31,6 +31,12 @@ async def answered(answer):
 async def test_the_leader_of_the_groups_partition(tmp_path, version):
     scene = Coordinating(tmp_path)
     assert await asked(scene, version, "g") == [("NONE", 1, "here")]
+
+
+@pytest.mark.parametrize("version", versions_of(FindCoordinatorRequest)[1:])
+async def test_the_leader_of_the_transactions_partition(tmp_path, version):
+    scene = Coordinating(tmp_path)
+    assert await asked(scene, version, "t", key_type=1) == [("NONE", 1, "here")]
 
 
 async def test_many_at_once_and_none(tmp_path):
@@ -54,7 +60,6 @@ async def test_the_topic_is_created_and_waited_for(tmp_path):
 @pytest.mark.parametrize(
     ("key_type", "error", "version"),
     [
-        *((1, "COORDINATOR_NOT_AVAILABLE", version) for version in (1, 4, 6)),
         *((2, "INVALID_REQUEST", version) for version in (1, 4)),
         (2, "COORDINATOR_NOT_AVAILABLE", 6),
         (3, "INVALID_REQUEST", 6),

@@ -10,6 +10,7 @@ from odradek.protocol.api.produce import ProduceRequest, ProduceResponse
 from odradek.protocol.error_codes import ErrorCode
 from odradek.protocol.errors import NotLeader
 from odradek.protocol.types import Uuid
+from tests.support.asked_coordinator import NOBODY_ASKED
 from tests.support.calls import as_sent, called
 from tests.support.fetches import SeenCluster
 from tests.support.hosted_partitions import BROKER, Hosting
@@ -46,9 +47,8 @@ class Bench:
             topic.name, topic.topic_id = "", AN_ID
         asked = ProduceRequest(acks=acks, timeout_ms=10_000, topic_data=[topic])
         call = called(asked, version=version)
-        return produce.handle(
-            self.hosting.replicas, self.cluster, self.hosting.reader, lambda: NOW_MS, call
-        )
+        needed = self.hosting.replicas, self.cluster, self.hosting.reader, NOBODY_ASKED
+        return produce.handle(*needed, lambda: NOW_MS, call)
 
 
 def hints(response: ProduceResponse, version=12):

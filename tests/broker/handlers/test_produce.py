@@ -10,6 +10,7 @@ from odradek.broker.handlers import produce
 from odradek.protocol.api.produce import ProduceRequest
 from odradek.protocol.error_codes import ErrorCode
 from odradek.protocol.types import Uuid
+from tests.support.asked_coordinator import NOBODY_ASKED
 from tests.support.calls import called, in_the_end
 from tests.support.hosted_partitions import BROKER, Hosting
 from tests.support.logs import NOW_MS, records_batch
@@ -32,7 +33,8 @@ def request(*entries, topic="events", acks=1, **fields):
 def produced(hosting, asked, *, version=9, client_id="test"):
     call = called(asked, version=version)
     call.client_id = client_id
-    return produce.handle(hosting.replicas, hosting.known, hosting.reader, lambda: NOW_MS, call)
+    needed = hosting.replicas, hosting.known, hosting.reader, NOBODY_ASKED
+    return produce.handle(*needed, lambda: NOW_MS, call)
 
 
 def lines(response):

@@ -17,6 +17,7 @@ from odradek.protocol.records.compression import Codec
 from odradek.protocol.records.record import Record
 from odradek.storage.paths import Content
 from odradek.storage.settings import TopicSettings
+from tests.support.asked_coordinator import NOBODY_ASKED
 from tests.support.batches import batch_around, batch_of
 from tests.support.calls import called, in_the_end
 from tests.support.hosted_partitions import BROKER, Hosting
@@ -146,7 +147,7 @@ def request(*batches, acks=1):
 
 def produced(hosting, asked, reader, *, version=9, now_ms=lambda: NOW_MS):
     call = called(asked, version=version)
-    return produce.handle(hosting.replicas, hosting.known, reader, now_ms, call)
+    return produce.handle(hosting.replicas, hosting.known, reader, NOBODY_ASKED, now_ms, call)
 
 
 def error_of(response):

@@ -15,6 +15,7 @@ from odradek.broker.router import Route, Router
 from odradek.protocol.api.produce import ProduceRequest
 from odradek.protocol.api_keys import ApiKey
 from odradek.protocol.header import request_frame
+from tests.support.asked_coordinator import NOBODY_ASKED
 from tests.support.fetches import FetchBench, append, asked, request
 from tests.support.hosted_partitions import BROKER
 from tests.support.logs import NOW_MS, records_batch
@@ -33,7 +34,12 @@ def router_of(bench):
     needed = (hosting.replicas, bench.cluster, bench.sessions, bench.limits)
     fetching = partial(fetch.handle, *needed)
     producing = partial(
-        produce.handle, hosting.replicas, hosting.known, hosting.reader, lambda: NOW_MS
+        produce.handle,
+        hosting.replicas,
+        hosting.known,
+        hosting.reader,
+        NOBODY_ASKED,
+        lambda: NOW_MS,
     )
     return Router(
         {

@@ -16,8 +16,10 @@ def log(tmp_path):
     return ProducerLog(tmp_path, transaction_partition_verification_enable=True)
 
 
-def begin(log, *, epoch=0, sequence=0, now_ms=NOON):
-    return log.states.start_verification(7, epoch=epoch, sequence=sequence, now_ms=now_ms)
+def begin(log, *, epoch=0, sequence=0, now_ms=NOON, bumps_epochs=False):
+    return log.states.start_verification(
+        7, epoch=epoch, sequence=sequence, now_ms=now_ms, bumps_epochs=bumps_epochs
+    )
 
 
 def transactional(**fields):
@@ -32,7 +34,7 @@ def test_a_transaction_is_not_begun_without_a_guard(log, origin):
 
 def test_with_the_producers_guard_it_is_begun(log):
     log.send(transactional(), guard=begin(log))
-    assert log.states.has_open_transaction(7)
+    assert log.states.has_open_transaction(7, epoch=0)
 
 
 def test_an_open_transaction_goes_on_without_a_guard(log):
@@ -144,6 +146,38 @@ class TestSequencesThatWait:
         guard = begin(log, epoch=0, sequence=0)
         with pytest.raises(InvalidProducerEpoch):
             log.send(transactional(epoch=0, sequence=9), guard=guard)
+
+
+class TestAnEpochForEachTransaction:
+    def test_a_transaction_of_an_earlier_epoch_is_not_the_producers_now(self, log):
+        log.send(transactional(), guard=begin(log))
+        guard = begin(log, epoch=1)
+        assert guard is not None
+        with pytest.raises(InvalidTxnState):
+            log.send(transactional(epoch=1))
+
+    def test_a_marker_with_the_next_epoch_begins_sequences_anew(self, log):
+        log.send(transactional(), guard=begin(log, bumps_epochs=True))
+        log.end_transaction(marker_by(epoch=1))
+        guard = begin(log, epoch=1, sequence=1, bumps_epochs=True)
+        with pytest.raises(OutOfOrderSequenceNumber):
+            log.send(transactional(epoch=1, sequence=1), guard=guard)
+        log.send(transactional(epoch=1), guard=begin(log, epoch=1, bumps_epochs=True))
+
+    def test_whoever_wrote_before_the_marker_is_fenced_after_it(self, log):
+        log.send(transactional(), guard=begin(log, bumps_epochs=True))
+        log.end_transaction(marker_by(epoch=1))
+        guard = begin(log, epoch=0, sequence=1, bumps_epochs=True)
+        with pytest.raises(InvalidProducerEpoch):
+            log.send(transactional(sequence=1), guard=guard)
+
+    def test_a_producer_that_nothing_is_known_of_begins_at_0(self, log):
+        guard = begin(log, sequence=3, bumps_epochs=True)
+        with pytest.raises(OutOfOrderSequenceNumber, match="nothing before"):
+            log.send(transactional(sequence=3), guard=guard)
+
+    def test_others_may_begin_anywhere(self, log):
+        log.send(transactional(sequence=3), guard=begin(log, sequence=3))
 
 
 class TestExpiry:

@@ -198,7 +198,7 @@ def test_a_transaction_that_tells_nothing_of_the_group_commits_as_to_a_classic_o
     place, transaction = NewCommit(("a", 0), 5, -1, "", 0), InTransaction(1, 0)
     outside, member = Committer("", None, -1), Committer("m1", None, 7)
     assert commit_in_transaction(scene.shard, GROUP, outside, transaction, [place]) is not None
-    with pytest.raises(StaleMemberEpoch):
+    with pytest.raises(IllegalGeneration):
         commit_in_transaction(scene.shard, GROUP, member, transaction, [place])
 
 

@@ -1,12 +1,13 @@
-"""What members are told when the log cannot be written."""
+"""What clients are told when the log cannot be written."""
 
 import pytest
 
-from odradek.broker.groups.log_failures import (
+from odradek.broker.coordinator.log_failures import (
     OF_A_COMMIT,
     OF_A_FETCH,
     OF_A_GROUP,
     OF_A_HEARTBEAT,
+    OF_A_TRANSACTION,
     told,
 )
 from odradek.protocol.errors import (
@@ -46,3 +47,17 @@ def test_who_asks_for_offsets_is_told_only_what_old_consumers_retry(failure):
 
 def test_a_heartbeat_that_is_not_replicated_in_time_does_not_stop_the_client_for_good():
     assert told(RequestTimedOut(), OF_A_HEARTBEAT).error.name == "COORDINATOR_NOT_AVAILABLE"
+
+
+@pytest.mark.parametrize(
+    ("failure", "error"),
+    [
+        (NotLeader(), "NOT_COORDINATOR"),
+        (KafkaStorageError(), "NOT_COORDINATOR"),
+        (NotEnoughReplicasAfterAppend(), "COORDINATOR_NOT_AVAILABLE"),
+        (RequestTimedOut(), "COORDINATOR_NOT_AVAILABLE"),
+        (MessageTooLarge(), "UNKNOWN_SERVER_ERROR"),
+    ],
+)
+def test_transactional_producers_are_told_of_coordinators_too(failure, error):
+    assert told(failure, OF_A_TRANSACTION).error.name == error

@@ -1,4 +1,4 @@
-"""What members are told when the log of their groups cannot be written.
+"""What clients are told when the log of their coordinator cannot be written.
 
 The tables are Kafka's: clients know what to do about coordinators, and nothing of partitions.
 
@@ -40,6 +40,12 @@ OF_A_HEARTBEAT: Mapping[ErrorCode, ErrorCode] = {
 OF_A_FETCH: Mapping[ErrorCode, ErrorCode] = dict.fromkeys(
     (*_ALWAYS, ErrorCode.REQUEST_TIMED_OUT), ErrorCode.NOT_COORDINATOR
 )
+#: To whoever asks for a step of a transaction.
+OF_A_TRANSACTION: Mapping[ErrorCode, ErrorCode] = _ALWAYS | {
+    ErrorCode.REQUEST_TIMED_OUT: ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    ErrorCode.MESSAGE_TOO_LARGE: ErrorCode.UNKNOWN_SERVER_ERROR,
+    ErrorCode.RECORD_LIST_TOO_LARGE: ErrorCode.UNKNOWN_SERVER_ERROR,
+}
 
 
 def told(failure: KafkaError, table: Mapping[ErrorCode, ErrorCode]) -> KafkaError:

@@ -1,0 +1,196 @@
+"""The verbs of ``odradek transactions``; list, describe and describe-producers."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from typing import TYPE_CHECKING
+
+from odradek.broker.cli import cluster, tables
+from odradek.broker.cli.examples import examples
+from odradek.broker.cli.groups.scope import SYNTAX, places, scope
+from odradek.broker.cli.partitions import Place
+from odradek.broker.cli.transactions import hanging
+from odradek.broker.cli.transactions.lookup import STATES, Cluster, verb
+
+if TYPE_CHECKING:
+    from odradek.broker.cli.transactions.lookup import Transaction
+
+Commands = argparse._SubParsersAction  # the only name that argparse has for it
+
+LIST_COLUMNS = ("transactional_id", "coordinator", "producer", "state")
+COLUMNS = (
+    *("transactional_id", "coordinator", "producer", "epoch", "state", "timeout_ms"),
+    *("begun_ms", "duration_ms", "partitions"),
+)
+PRODUCER_COLUMNS = (
+    *("topic", "partition", "producer", "epoch", "coordinator_epoch", "last_sequence"),
+    *("last_ms", "start_offset"),
+)
+
+
+def add_to(commands: Commands[argparse.ArgumentParser]) -> None:
+    parser = commands.add_parser(
+        "transactions",
+        help="list and describe transactions, find and abort those that hang",
+        description="List and describe transactional ids; find transactions that hang, so that "
+        "consumers which read committed stop before them, and abort these.  Needs a listener "
+        "without TLS and SASL.",
+        **examples(
+            "odradek transactions list --state ongoing",
+            "odradek transactions find-hanging --topic orders",
+        ),
+    )
+    verbs = parser.add_subparsers(title="what to do", metavar="VERB", required=True)
+    _add_list(verbs)
+    _add_describe(verbs)
+    _add_describe_producers(verbs)
+    hanging.add_to(verbs)
+
+
+def _add_list(verbs: Commands[argparse.ArgumentParser]) -> None:
+    parser = verbs.add_parser(
+        "list",
+        help="list transactional ids, their producers and states",
+        description="List transactional ids, by name, with who coordinates them, the id of "
+        "their producer, and the state of their transaction.",
+        **examples(
+            "odradek transactions list",
+            "odradek transactions list --state ongoing --longer-than 60000",
+        ),
+    )
+    parser.add_argument(
+        "--state",
+        metavar="STATE",
+        type=str.lower,
+        choices=[state.lower() for state in STATES],
+        action="append",
+        default=[],
+        help=f"only those in this one; repeatable: {', '.join(STATES)}",
+    )
+    parser.add_argument(
+        "--producer-id",
+        metavar="ID",
+        type=int,
+        action="append",
+        default=[],
+        help="only those of this producer; repeatable",
+    )
+    parser.add_argument(
+        "--longer-than",
+        "--duration-filter",  # as Kafka's tool has it
+        metavar="MILLISECONDS",
+        type=int,
+        default=-1,
+        help="only those whose transaction has run for longer than this; from Kafka 3.8 on",
+    )
+    parser.add_argument(
+        "--matching",
+        "--transactional-id-pattern",
+        metavar="REGEX",
+        help="only those whose id matches this, an RE2 expression; from Kafka 4.1 on",
+    )
+    tables.add_options(parser)
+    cluster.add_options(parser)
+    parser.set_defaults(run=verb(list_transactions))
+
+
+def _add_describe(verbs: Commands[argparse.ArgumentParser]) -> None:
+    parser = verbs.add_parser(
+        "describe",
+        help="describe the transactions of ids",
+        description="Describe transactional ids: the id and epoch of their producer, the state "
+        "of their transaction, since when it runs, and the partitions in which it is still to end.",
+        **examples(
+            "odradek transactions describe billing-1",
+            "odradek transactions describe billing-1 billing-2 --json",
+        ),
+    )
+    parser.add_argument("ids", nargs="+", metavar="TRANSACTIONAL_ID")
+    tables.add_options(parser)
+    cluster.add_options(parser)
+    parser.set_defaults(run=verb(describe))
+
+
+def _add_describe_producers(verbs: Commands[argparse.ArgumentParser]) -> None:
+    parser = verbs.add_parser(
+        "describe-producers",
+        help="describe the producers that partitions remember",
+        description="Describe the idempotent and transactional producers that the leaders of "
+        "partitions remember, or other replicas of them: where their sequence is, and where the "
+        "transaction begins that they have open there.",
+        **examples(
+            "odradek transactions describe-producers orders",
+            "odradek transactions describe-producers orders:2 --broker 1",
+        ),
+    )
+    parser.add_argument("scopes", nargs="+", metavar=SYNTAX, type=scope)
+    parser.add_argument("--broker", metavar="ID", type=int, help="a replica, instead of the leader")
+    tables.add_options(parser)
+    cluster.add_options(parser)
+    parser.set_defaults(run=verb(describe_producers))
+
+
+async def list_transactions(arguments: argparse.Namespace, asked: Cluster) -> int:
+    from odradek.protocol.api.list_transactions import ListTransactionsRequest
+
+    request = ListTransactionsRequest(
+        state_filters=[state for state in STATES if state.lower() in arguments.state],
+        producer_id_filters=arguments.producer_id,
+        duration_filter=max(arguments.longer_than, -1),
+        transactional_id_pattern=arguments.matching,
+    )
+    rows = [
+        (each.transactional_id, coordinator, each.producer_id, each.transaction_state)
+        for each, coordinator in await asked.listed(request)
+    ]
+    tables.show(LIST_COLUMNS, rows, title="Transactions", as_json=arguments.json)
+    return 0
+
+
+async def describe(arguments: argparse.Namespace, asked: Cluster) -> int:
+    found = await asked.described(dict.fromkeys(arguments.ids))
+    missing = [name for name, (transaction, _) in found.items() if transaction is None]
+    for name in missing:
+        print(f"odradek: {name}: there is no such transactional id", file=sys.stderr)
+    rows = [
+        _row(transaction, coordinator)
+        for transaction, coordinator in found.values()
+        if transaction is not None
+    ]
+    if rows:
+        tables.show(COLUMNS, rows, title="Transactions", as_json=arguments.json)
+    return 1 if missing else 0
+
+
+def _row(transaction: Transaction, coordinator: int) -> tables.Row:
+    begun_ms = transaction.transaction_start_time_ms
+    now_ms = int(time.time() * 1000)
+    return (
+        *(transaction.transactional_id, coordinator),
+        *(transaction.producer_id, transaction.producer_epoch),
+        *(transaction.transaction_state, transaction.transaction_timeout_ms),
+        *((begun_ms, now_ms - begun_ms) if begun_ms >= 0 else (None, None)),
+        sorted(
+            str(Place(topic.topic, number))
+            for topic in transaction.topics
+            for number in topic.partitions
+        ),
+    )
+
+
+async def describe_producers(arguments: argparse.Namespace, asked: Cluster) -> int:
+    meant = places(cluster.admin(arguments), arguments.scopes, arguments.timeout)
+    found = await asked.producers(meant, replica=arguments.broker)
+    rows = [
+        (
+            *place,
+            *(each.producer_id, each.producer_epoch, each.coordinator_epoch, each.last_sequence),
+            *(each.last_timestamp, hanging.start_offset(each)),
+        )
+        for place, producers in found.items()
+        for each in producers
+    ]
+    tables.show(PRODUCER_COLUMNS, rows, title="Producers", as_json=arguments.json)
+    return 0

@@ -1,0 +1,81 @@
+"""DescribeTransactions: the state of transactional ids, each alone."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from odradek.broker.call import Call
+from odradek.broker.transactions.shard import TransactionShard
+from odradek.broker.transactions.transaction_state import State, Transaction
+from odradek.protocol.api.describe_transactions import (
+    DescribeTransactionsRequest,
+    DescribeTransactionsResponse,
+)
+from odradek.protocol.errors import KafkaError, TransactionalIdNotFound, code_of
+
+Shown = DescribeTransactionsResponse.Transaction
+
+
+class Transactions(Protocol):
+    """The part of the coordinator that is needed here."""
+
+    def shard(self, transactional_id: str, /) -> TransactionShard: ...
+
+
+def handle(
+    transactions: Transactions, call: Call[DescribeTransactionsRequest]
+) -> DescribeTransactionsResponse:
+    return DescribeTransactionsResponse(
+        throttle_time_ms=0,
+        transaction_states=[_described(transactions, each) for each in call.request.transactional_ids],
+    )
+
+
+def _described(transactions: Transactions, transactional_id: str) -> Shown:
+    try:
+        shard = transactions.shard(transactional_id)
+        found = shard.transactions.get(transactional_id)
+        if found is None or found.state is State.DEAD:
+            raise TransactionalIdNotFound(transactional_id)
+    except KafkaError as failure:
+        return _unknown(transactional_id, failure)
+    return _shown(found)
+
+
+def _shown(txn: Transaction) -> Shown:
+    topics: dict[str, list[int]] = {}
+    for topic, partition in sorted(txn.partitions):
+        topics.setdefault(topic, []).append(partition)
+    return Shown(
+        error_code=0,
+        transactional_id=txn.transactional_id,
+        transaction_state=txn.state.shown,
+        transaction_timeout_ms=txn.timeout_ms,
+        transaction_start_time_ms=txn.started_ms,
+        producer_id=txn.producer_id,
+        producer_epoch=txn.producer_epoch,
+        topics=[Shown.Topic(topic=name, partitions=each) for name, each in topics.items()],
+    )
+
+
+def _unknown(transactional_id: str, failure: KafkaError) -> Shown:
+    return Shown(
+        error_code=code_of(failure),
+        transactional_id=transactional_id,
+        transaction_state="",
+        transaction_timeout_ms=0,
+        transaction_start_time_ms=0,
+        producer_id=0,
+        producer_epoch=0,
+        topics=[],
+    )
+
+
+def refused(
+    call: Call[DescribeTransactionsRequest], failure: KafkaError
+) -> DescribeTransactionsResponse:
+    """All of it, for one reason."""
+    return DescribeTransactionsResponse(
+        throttle_time_ms=0,
+        transaction_states=[_unknown(each, failure) for each in call.request.transactional_ids],
+    )

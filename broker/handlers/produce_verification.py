@@ -1,0 +1,139 @@
+"""The batches of a Produce request that begin a transaction in their partition (KIP-890).
+
+Their producer's coordinator is asked whether the transaction is open and the partition in it, or to
+add it (broker/transactions/verification.py).  What is in an open transaction already needs nobody's
+word, so that this is asked once for each partition of a transaction.
+
+Between the question and the append a marker may come.  It takes the guards away that were made when
+the question was asked, and the batch is refused.
+
+Owner: the event loop.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from struct import Struct
+from typing import Protocol
+
+from odradek.broker.replicas.partition import Partition
+from odradek.broker.transactions.verification import Knowledge, Refusals, Transaction
+from odradek.protocol.error_codes import ErrorCode
+from odradek.protocol.errors import InvalidProducerIdMapping, KafkaError
+from odradek.protocol.records.batch import ATTRIBUTES_POSITION, HEADER_BYTES, TRANSACTIONAL_FLAG
+from odradek.protocol.types import TopicPartition
+from odradek.storage.producers.verification_guards import VerificationGuard
+
+_FIRST_VERSION_OF_ABORTABLE = 11
+_FIRST_VERSION_THAT_ADDS = 12
+#: Attributes, producer id, epoch and base sequence, from the position of the attributes on.
+_PRODUCER = Struct(">h20xqhi")
+
+#: Errors that old producers may not know to be passing are told as one that they do know, and for
+#: which they do not look for another leader.
+_PASSING = frozenset(
+    {
+        ErrorCode.NETWORK_EXCEPTION,
+        ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
+        ErrorCode.COORDINATOR_NOT_AVAILABLE,
+        ErrorCode.NOT_COORDINATOR,
+    }
+)
+
+
+class NotVerified(KafkaError):
+    """A batch that was not appended because of what its coordinator said; told with these words."""
+
+
+class Verifier(Protocol):
+    """Whoever asks coordinators."""
+
+    async def ask(
+        self,
+        transaction: Transaction,
+        partitions: list[TopicPartition],
+        knowledge: Knowledge,
+        /,
+    ) -> Refusals: ...
+
+
+class Verification:
+    """Of the partitions of one request."""
+
+    __slots__ = ("_guards", "_knowledge", "_refusals", "_transaction")
+
+    def __init__(
+        self,
+        transaction: Transaction,
+        knowledge: Knowledge,
+        guards: Mapping[TopicPartition, VerificationGuard],
+    ) -> None:
+        self._transaction = transaction
+        self._knowledge = knowledge
+        self._guards = guards
+        self._refusals: Refusals = {}
+
+    async def ask(self, verifier: Verifier) -> None:
+        self._refusals = await verifier.ask(self._transaction, [*self._guards], self._knowledge)
+
+    def guard(self, partition: TopicPartition) -> VerificationGuard | None:
+        """What an append there has to present, if anything; raises what the client is told."""
+        error = self._refusals.get(partition)
+        if error is not None:
+            raise _told(error, self._knowledge)
+        return self._guards.get(partition)
+
+
+def verification_of(
+    transactional_id: str,
+    batches: Iterable[tuple[Partition, memoryview]],
+    *,
+    version: int,
+    now_ms: int,
+) -> Verification | None:
+    """None if nobody has to be asked.  Raises InvalidProducerIdMapping."""
+    knowledge = Knowledge.by(
+        version, abortable_since=_FIRST_VERSION_OF_ABORTABLE, adds_since=_FIRST_VERSION_THAT_ADDS
+    )
+    producer: tuple[int, int] | None = None
+    guards: dict[TopicPartition, VerificationGuard] = {}
+    for partition, records in batches:
+        if len(records) < HEADER_BYTES:
+            continue  # no batch of a producer: which is told when it is appended
+        attributes, *own, sequence = _PRODUCER.unpack_from(records, ATTRIBUTES_POSITION)
+        producer_id, epoch = own
+        if producer_id < 0 or not attributes & TRANSACTIONAL_FLAG:
+            continue
+        if producer not in (None, (producer_id, epoch)):
+            raise InvalidProducerIdMapping("Transactional records of more than one producer.")
+        producer = producer_id, epoch
+        states = partition.log.producers
+        if not (knowledge.adds or states.settings.transaction_partition_verification_enable):
+            continue
+        guard = states.start_verification(
+            producer_id,
+            epoch=epoch,
+            sequence=sequence,
+            now_ms=now_ms,
+            bumps_epochs=knowledge.adds,
+        )
+        if guard is not None:
+            guards[partition.topic_partition] = guard
+    if producer is None or not guards:
+        return None
+    return Verification(Transaction(transactional_id, *producer), knowledge, guards)
+
+
+def _told(error: ErrorCode, knowledge: Knowledge) -> KafkaError:
+    if error is ErrorCode.INVALID_TXN_STATE:
+        return NotVerified("Partition was not added to the transaction", error=error)
+    is_passing = error in _PASSING or (
+        error is ErrorCode.CONCURRENT_TRANSACTIONS and not knowledge.adds
+    )
+    if is_passing:
+        message = (
+            "Unable to verify the partition has been added to the transaction. Underlying error: "
+            f"{error.name}"
+        )
+        return NotVerified(message, error=ErrorCode.NOT_ENOUGH_REPLICAS)
+    return KafkaError(error=error)

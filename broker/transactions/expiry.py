@@ -1,0 +1,83 @@
+"""What time does to transactions: those open for too long are aborted, unused ids are forgotten.
+
+Owner: the event loop.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable
+
+from odradek.broker.transactions.decisions import decide_fence, is_expired, is_timed_out
+from odradek.broker.transactions.shard import TransactionShard, wait_for
+from odradek.broker.transactions.transaction_state import Transaction
+from odradek.broker.turns import Turn
+from odradek.protocol.errors import KafkaError
+
+log = logging.getLogger(__name__)
+
+#: So many tombstones are written at once: far from the size that a batch may have.
+_AT_ONCE = 1000
+
+
+async def abort_timed_out(shards: Iterable[TransactionShard]) -> None:
+    """Their producers are heard no more."""
+    turn = Turn()
+    for shard in shards:
+        world = shard.world
+        for txn in [*shard.transactions.values()]:
+            if is_timed_out(txn, now_ms=world.now_ms()):
+                # One that cannot be replicated must not keep the others waiting.
+                world.start(_abort(shard, txn), f"abort of {txn.transactional_id}")
+            if turn.is_over:
+                await turn.next()
+
+
+async def _abort(shard: TransactionShard, txn: Transaction) -> None:
+    world, transactional_id = shard.world, txn.transactional_id
+    if shard.transactions.get(transactional_id) is not txn or shard.is_pending(transactional_id):
+        return  # something has happened to it since
+    record = decide_fence(txn, server_version=world.version(), now_ms=world.now_ms())
+    try:
+        await wait_for(shard.write(record))
+    except KafkaError as failure:
+        log.warning("%r has been open for too long, and still is: %s", transactional_id, failure)
+    else:
+        log.info("%r has been open for %d ms: aborted", transactional_id, txn.timeout_ms)
+
+
+async def forget_expired(shards: Iterable[TransactionShard]) -> None:
+    """What cannot be written now is tried again the next time."""
+    turn = Turn()
+    for shard in shards:
+        expired = []
+        for txn in [*shard.transactions.values()]:
+            if _is_expired(shard, txn):
+                expired.append(txn)
+            if turn.is_over:
+                await turn.next()
+        for begin in range(0, len(expired), _AT_ONCE):
+            await _forget(shard, expired[begin : begin + _AT_ONCE])
+
+
+async def _forget(shard: TransactionShard, expired: list[Transaction]) -> None:
+    still = [
+        txn
+        for txn in expired
+        if shard.transactions.get(txn.transactional_id) is txn and _is_expired(shard, txn)
+    ]
+    if not still:
+        return
+    try:
+        await wait_for(shard.forget(still))
+    except KafkaError as failure:
+        log.warning("%d transactional ids have expired, but stay: %s", len(still), failure)
+    else:
+        log.info("%d transactional ids have expired", len(still))
+
+
+def _is_expired(shard: TransactionShard, txn: Transaction) -> bool:
+    world = shard.world
+    return not shard.is_pending(txn.transactional_id) and is_expired(
+        txn, expiration_ms=world.settings.id_expiration_ms, now_ms=world.now_ms()
+    )

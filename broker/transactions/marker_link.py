@@ -1,0 +1,115 @@
+"""Markers to one broker: those that come while a request is under way go with the next.
+
+Owner: the event loop.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Coroutine, Mapping
+from typing import Any, Protocol
+
+from odradek.broker.metadata.picture import Node
+from odradek.protocol.api.write_txn_markers import WriteTxnMarkersRequest, WriteTxnMarkersResponse
+from odradek.protocol.errors import DecodeError
+from odradek.protocol.schema import Message
+from odradek.protocol.types import TopicPartition
+
+log = logging.getLogger(__name__)
+
+Marker = WriteTxnMarkersRequest.Marker
+#: By partition; one that is not there was not reached.
+Codes = Mapping[TopicPartition, int]
+
+VERSION = 1
+#: In one request; a guess.
+MARKERS_MAX = 1000
+
+
+class Client(Protocol):
+    """Of one broker."""
+
+    async def send(self, request: Message, /, *, version: int) -> Message: ...
+
+
+class Clients(Protocol):
+    """Of all brokers."""
+
+    def to(self, node: Node, /) -> Client: ...
+
+    def close(self) -> None: ...
+
+
+class MarkerLinks:
+    """One for each broker."""
+
+    def __init__(
+        self, clients: Clients, start: Callable[[Coroutine[Any, Any, None], str], object]
+    ) -> None:
+        self._clients = clients
+        self._start = start
+        self._links: dict[int, MarkerLink] = {}
+
+    async def write(self, node: Node, marker: Marker) -> Codes:
+        """What the broker says of each partition of the marker."""
+        link = self._links.get(node.id)
+        if link is None:
+            link = self._links[node.id] = MarkerLink(self._clients, self._start)
+        return await link.write(node, marker)
+
+    def close(self) -> None:
+        self._clients.close()
+
+
+class MarkerLink:
+    """Knows the broker as it was last told of it."""
+
+    def __init__(
+        self, clients: Clients, start: Callable[[Coroutine[Any, Any, None], str], object]
+    ) -> None:
+        self._clients = clients
+        self._start = start
+        self._waiting: list[tuple[Marker, asyncio.Future[Codes]]] = []
+        self._is_sending = False
+
+    async def write(self, node: Node, marker: Marker) -> Codes:
+        answer: asyncio.Future[Codes] = asyncio.get_running_loop().create_future()
+        self._waiting.append((marker, answer))
+        self._node = node
+        if not self._is_sending:
+            self._is_sending = True
+            self._start(self._send_all(), f"markers to broker {node.id}")
+        return await answer
+
+    async def _send_all(self) -> None:
+        try:
+            while self._waiting:
+                await self._send()
+        finally:
+            self._is_sending = False
+
+    async def _send(self) -> None:
+        batch, self._waiting = self._waiting[:MARKERS_MAX], self._waiting[MARKERS_MAX:]
+        codes: Mapping[int, Codes] = {}
+        try:
+            codes = await self._asked([marker for marker, _ in batch])
+        except (OSError, DecodeError) as failure:
+            log.warning("Markers do not reach broker %d: %s", self._node.id, failure)
+        finally:
+            for marker, answer in batch:
+                if not answer.done():
+                    answer.set_result(codes.get(marker.producer_id, {}))
+
+    async def _asked(self, markers: list[Marker]) -> Mapping[int, Codes]:
+        """By the producer's id: at any time it has one transaction at most."""
+        client = self._clients.to(self._node)
+        response = await client.send(WriteTxnMarkersRequest(markers=markers), version=VERSION)
+        assert isinstance(response, WriteTxnMarkersResponse)
+        codes: dict[int, dict[TopicPartition, int]] = {}
+        for marker in response.markers:
+            of_producer = codes.setdefault(marker.producer_id, {})
+            for topic in marker.topics:
+                for line in topic.partitions:
+                    of_producer[TopicPartition(topic.name, line.partition_index)] = line.error_code
+        return codes

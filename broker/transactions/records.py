@@ -1,0 +1,86 @@
+"""Keys and values in ``__transaction_state``, both ways, as Kafka writes them.
+
+A value is written in version 0 while ``transaction.version`` is 0, so that every Kafka from 0.11 on
+reads it, and in version 1 from then on.  Both are read.  What version 0 has no room for is lost:
+neighbouring ids of the producer, and what its client speaks.
+
+Owner: none; immutable, any thread.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+from odradek.broker.transactions.transaction_state import State, Transaction
+from odradek.protocol.errors import DecodeError
+from odradek.protocol.internal.log_record import decode_part, encode_part
+from odradek.protocol.internal.transaction_log import TransactionLogKey, TransactionLogValue
+from odradek.protocol.types import TopicPartition
+
+TRANSACTION_KEY = 0
+
+_Topic = TransactionLogValue.TopicPartitions
+
+
+# The same ids come again and again.
+@lru_cache(maxsize=16_384)
+def transaction_key(transactional_id: str) -> bytes:
+    return encode_part(TransactionLogKey(transactional_id=transactional_id), TRANSACTION_KEY)
+
+
+def read_key(key: bytes) -> str:
+    return decode_part(TransactionLogKey, key).transactional_id
+
+
+def transaction_value(txn: Transaction, *, server_version: int) -> bytes:
+    """``server_version`` is the ``transaction.version`` that the cluster has agreed on."""
+    value = TransactionLogValue(
+        producer_id=txn.producer_id,
+        previous_producer_id=txn.previous_producer_id,
+        next_producer_id=txn.next_producer_id,
+        producer_epoch=txn.producer_epoch,
+        transaction_timeout_ms=txn.timeout_ms,
+        transaction_status=txn.state.value,
+        transaction_partitions=None if txn.state is State.EMPTY else _by_topic(txn),
+        transaction_last_update_timestamp_ms=txn.updated_ms,
+        transaction_start_timestamp_ms=txn.started_ms,
+        client_transaction_version=txn.client_version,
+    )
+    if server_version:
+        return encode_part(value, 1)
+    value.previous_producer_id = value.next_producer_id = -1
+    value.client_transaction_version = 0
+    return encode_part(value, 0)
+
+
+def read_value(transactional_id: str, stored: bytes) -> Transaction:
+    """Raises DecodeError."""
+    value = decode_part(TransactionLogValue, stored)
+    try:
+        state = State(value.transaction_status)
+    except ValueError as unknown:
+        raise DecodeError(f"{transactional_id!r} is in state {value.transaction_status}") from unknown
+    return Transaction(
+        transactional_id=transactional_id,
+        producer_id=value.producer_id,
+        timeout_ms=value.transaction_timeout_ms,
+        updated_ms=value.transaction_last_update_timestamp_ms,
+        producer_epoch=value.producer_epoch,
+        state=state,
+        partitions=frozenset(
+            TopicPartition(topic.topic, partition)
+            for topic in value.transaction_partitions or ()
+            for partition in topic.partition_ids
+        ),
+        started_ms=value.transaction_start_timestamp_ms,
+        previous_producer_id=value.previous_producer_id,
+        next_producer_id=value.next_producer_id,
+        client_version=value.client_transaction_version,
+    )
+
+
+def _by_topic(txn: Transaction) -> list[_Topic]:
+    topics: dict[str, list[int]] = {}
+    for topic, partition in sorted(txn.partitions):
+        topics.setdefault(topic, []).append(partition)
+    return [_Topic(topic=topic, partition_ids=numbers) for topic, numbers in topics.items()]

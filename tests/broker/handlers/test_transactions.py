@@ -1,0 +1,427 @@
+"""Handlers of transactions: requests of every version to the coordinator, and its answers back."""
+
+from types import SimpleNamespace
+
+import pytest
+
+from odradek.broker.handlers import (
+    add_offsets_to_txn,
+    add_partitions_to_txn,
+    describe_transactions,
+    end_txn,
+    init_producer_id,
+    list_transactions,
+)
+from odradek.broker.transactions.transaction_state import State
+from odradek.protocol.api.add_offsets_to_txn import AddOffsetsToTxnRequest
+from odradek.protocol.api.add_partitions_to_txn import (
+    AddPartitionsToTxnRequest,
+    AddPartitionsToTxnTopic,
+)
+from odradek.protocol.api.describe_transactions import DescribeTransactionsRequest
+from odradek.protocol.api.end_txn import EndTxnRequest
+from odradek.protocol.api.init_producer_id import InitProducerIdRequest
+from odradek.protocol.api.list_transactions import ListTransactionsRequest
+from odradek.protocol.error_codes import ErrorCode
+from odradek.protocol.errors import KafkaError, KafkaStorageError
+from odradek.protocol.types import TopicPartition
+from tests.support.calls import as_sent, called, in_the_end, versions_of
+from tests.support.transaction_scene import FIRST_ID, TransactionScene
+from tests.support.transactions import ID, NOW_MS, OURS, TIMEOUT_MS, transaction
+
+
+@pytest.fixture
+def scene():
+    scene = TransactionScene()
+    yield scene
+    scene.close()
+
+
+class Cluster:
+    """Has two partitions of ``events``, and one of the offsets."""
+
+    def has_partition(self, topic, partition):
+        return (topic, partition) in {("events", 0), ("events", 1), ("__consumer_offsets", 0)}
+
+
+def ask(scene, module, *needed_and_request, version):
+    *needed, request = needed_and_request
+    call = called(request, version=version)
+    try:
+        answer = scene.run(in_the_end_of(lambda: module.handle(*needed, call)))
+    except KafkaError as failure:
+        answer = module.refused(call, failure)
+    return as_sent(answer, version=version)
+
+
+async def in_the_end_of(begin):
+    return await in_the_end(begin())
+
+
+def name(code):
+    return ErrorCode.of(code).name
+
+
+def fenced(version, since):
+    """As clients know it."""
+    return "PRODUCER_FENCED" if version >= since else "INVALID_PRODUCER_EPOCH"
+
+
+# InitProducerId
+
+INIT_VERSIONS = range(6)
+
+
+def init(scene, version, transactional_id=ID, *, timeout_ms=TIMEOUT_MS, producer=(-1, -1)):
+    request = InitProducerIdRequest(
+        transactional_id=transactional_id,
+        transaction_timeout_ms=timeout_ms,
+        producer_id=producer[0],
+        producer_epoch=producer[1],
+    )
+    answer = ask(scene, init_producer_id, scene.ids, scene.coordinator, request, version=version)
+    return name(answer.error_code), (answer.producer_id, answer.producer_epoch)
+
+
+@pytest.mark.parametrize("version", INIT_VERSIONS)
+def test_a_transactional_producer_gets_its_epoch(scene, version):
+    assert init(scene, version) == ("NONE", (FIRST_ID, 0))
+    assert init(scene, version) == ("NONE", (FIRST_ID, 1))
+
+
+@pytest.mark.parametrize("version", INIT_VERSIONS)
+@pytest.mark.parametrize("is_empty", [False, True])
+def test_an_idempotent_one_gets_an_id_and_nothing_is_written(scene, version, is_empty):
+    scene.ids.is_empty = is_empty
+    assert init(scene, version, None) == ("NONE", (FIRST_ID, 0))
+    assert init(scene, version, None, timeout_ms=0) == ("NONE", (FIRST_ID + 1, 0))
+    assert scene.log.end_offset == 0
+
+
+@pytest.mark.parametrize("version", INIT_VERSIONS)
+def test_what_is_no_request_is_refused(scene, version):
+    nobody = (-1, -1)
+    assert init(scene, version, "") == ("INVALID_REQUEST", nobody)
+    assert init(scene, version, timeout_ms=0) == ("INVALID_TRANSACTION_TIMEOUT", nobody)
+    if version >= 3:
+        assert init(scene, version, producer=(5, -1)) == ("INVALID_REQUEST", nobody)
+        assert init(scene, version, producer=(-1, 5)) == ("INVALID_REQUEST", nobody)
+
+
+@pytest.mark.parametrize("version", range(3, 6))
+def test_a_producer_goes_on_with_the_next_epoch_and_a_zombie_is_told_in_words_it_knows(
+    scene, version
+):
+    scene.put(transaction(State.COMPLETE_ABORT))
+    assert init(scene, version, producer=OURS) == ("NONE", (OURS.id, OURS.epoch + 1))
+    assert init(scene, version, producer=(OURS.id, 1)) == (fenced(version, 4), (-1, -1))
+
+
+# AddPartitionsToTxn
+
+
+def topics(**partitions):
+    return [AddPartitionsToTxnTopic(name=each, partitions=list(of)) for each, of in partitions.items()]
+
+
+def add(scene, version, *, producer=OURS, transactional_id=ID, verify=False, **partitions):
+    if version < 4:
+        request = AddPartitionsToTxnRequest(
+            v3_and_below_transactional_id=transactional_id,
+            v3_and_below_producer_id=producer[0],
+            v3_and_below_producer_epoch=producer[1],
+            v3_and_below_topics=topics(**partitions),
+        )
+    else:
+        asked = AddPartitionsToTxnRequest.Transaction(
+            transactional_id=transactional_id,
+            producer_id=producer[0],
+            producer_epoch=producer[1],
+            verify_only=verify,
+            topics=topics(**partitions),
+        )
+        request = AddPartitionsToTxnRequest(transactions=[asked])
+    answer = ask(
+        scene, add_partitions_to_txn, scene.coordinator, Cluster(), request, version=version
+    )
+    if version < 4:
+        return of_topics(answer.results_by_topic_v3_and_below)
+    (result,) = answer.results_by_transaction
+    assert (answer.error_code, result.transactional_id) == (0, transactional_id)
+    return of_topics(result.topic_results)
+
+
+def of_topics(results):
+    return {
+        f"{topic.name}-{line.partition_index}": name(line.partition_error_code)
+        for topic in results
+        for line in topic.results_by_partition
+    }
+
+
+ADD_VERSIONS = versions_of(AddPartitionsToTxnRequest)
+
+
+@pytest.mark.parametrize("version", ADD_VERSIONS)
+def test_partitions_are_added(scene, version):
+    scene.put(transaction())
+    assert add(scene, version, events=[0, 1]) == {"events-0": "NONE", "events-1": "NONE"}
+    txn = scene.shard.transactions[ID]
+    assert (txn.state, len(txn.partitions)) == (State.ONGOING, 2)
+    assert txn.client_version == (2 if version >= 4 else 0)
+
+
+@pytest.mark.parametrize("version", ADD_VERSIONS)
+def test_one_that_is_not_there_keeps_out_all_others(scene, version):
+    scene.put(transaction())
+    assert add(scene, version, events=[0, 7], what=[0]) == {
+        "events-0": "OPERATION_NOT_ATTEMPTED",
+        "events-7": "UNKNOWN_TOPIC_OR_PARTITION",
+        "what-0": "UNKNOWN_TOPIC_OR_PARTITION",
+    }
+    assert scene.state() == "Empty"
+
+
+@pytest.mark.parametrize("version", ADD_VERSIONS)
+def test_only_brokers_add_partitions_of_internal_topics(scene, version):
+    scene.put(transaction())
+    expected = "NONE" if version >= 4 else "TOPIC_AUTHORIZATION_FAILED"
+    added = add(scene, version, __consumer_offsets=[0], events=[0])
+    assert added["__consumer_offsets-0"] == expected
+    assert added["events-0"] == ("NONE" if version >= 4 else "OPERATION_NOT_ATTEMPTED")
+
+
+@pytest.mark.parametrize("version", ADD_VERSIONS)
+def test_what_the_coordinator_refuses_is_told_of_every_partition(scene, version):
+    scene.put(transaction())
+    refused = add(scene, version, producer=(OURS.id, 1), events=[0, 1])
+    assert refused == dict.fromkeys(["events-0", "events-1"], fenced(version, 2))
+    assert add(scene, version, producer=(1, 1), events=[0]) == {
+        "events-0": "INVALID_PRODUCER_ID_MAPPING"
+    }
+    assert add(scene, version, transactional_id="", events=[0]) == {"events-0": "INVALID_REQUEST"}
+
+
+@pytest.mark.parametrize("version", [4, 5])
+def test_who_only_verifies_adds_nothing(scene, version):
+    scene.put(transaction(State.ONGOING, partitions=frozenset({TopicPartition("events", 0)})))
+    end_offset = scene.log.end_offset
+    assert add(scene, version, verify=True, events=[0, 1]) == {
+        "events-0": "NONE",
+        "events-1": "TRANSACTION_ABORTABLE",
+    }
+    assert add(scene, version, verify=True, producer=(OURS.id, 1), events=[0]) == {
+        "events-0": "PRODUCER_FENCED"
+    }
+    assert add(scene, version, verify=True, events=[0], gone=[0]) == {
+        "events-0": "OPERATION_NOT_ATTEMPTED",
+        "gone-0": "UNKNOWN_TOPIC_OR_PARTITION",
+    }
+    assert scene.log.end_offset == end_offset
+
+
+@pytest.mark.parametrize("version", [4, 5])
+def test_each_transaction_of_a_batch_fares_alone(scene, version):
+    scene.put(transaction())
+    asked = [
+        AddPartitionsToTxnRequest.Transaction(
+            transactional_id=each,
+            producer_id=OURS.id,
+            producer_epoch=OURS.epoch,
+            topics=topics(events=[0]),
+        )
+        for each in (ID, "nobody")
+    ]
+    request = AddPartitionsToTxnRequest(transactions=asked)
+    answer = ask(
+        scene, add_partitions_to_txn, scene.coordinator, Cluster(), request, version=version
+    )
+    assert {each.transactional_id: of_topics(each.topic_results) for each in answer.results_by_transaction} == {
+        ID: {"events-0": "NONE"},
+        "nobody": {"events-0": "INVALID_PRODUCER_ID_MAPPING"},
+    }
+
+
+@pytest.mark.parametrize("version", ADD_VERSIONS)
+def test_all_of_it_can_be_refused(version):
+    request = AddPartitionsToTxnRequest(v3_and_below_topics=topics(events=[0, 1]))
+    if version >= 4:
+        request = AddPartitionsToTxnRequest(transactions=[])
+    call = called(request, version=version)
+    answer = as_sent(add_partitions_to_txn.refused(call, KafkaStorageError()), version=version)
+    if version >= 4:
+        assert name(answer.error_code) == "KAFKA_STORAGE_ERROR"
+    else:
+        codes = of_topics(answer.results_by_topic_v3_and_below)
+        assert codes == dict.fromkeys(["events-0", "events-1"], "KAFKA_STORAGE_ERROR")
+
+
+# AddOffsetsToTxn
+
+
+@pytest.mark.parametrize("version", versions_of(AddOffsetsToTxnRequest))
+def test_the_offsets_of_a_group_are_added_as_their_partition(scene, version):
+    scene.put(transaction())
+    groups = SimpleNamespace(partition_of=lambda group_id: {"readers": 17}[group_id])
+
+    def added(epoch=OURS.epoch):
+        request = AddOffsetsToTxnRequest(
+            transactional_id=ID, producer_id=OURS.id, producer_epoch=epoch, group_id="readers"
+        )
+        answer = ask(
+            scene, add_offsets_to_txn, scene.coordinator, groups, request, version=version
+        )
+        return name(answer.error_code)
+
+    assert added() == "NONE"
+    assert scene.shard.transactions[ID].partitions == {TopicPartition("__consumer_offsets", 17)}
+    assert added(epoch=1) == fenced(version, 2)
+
+
+# EndTxn
+
+
+def end(scene, version, *, producer=OURS, committed=True):
+    request = EndTxnRequest(
+        transactional_id=ID,
+        producer_id=producer[0],
+        producer_epoch=producer[1],
+        committed=committed,
+    )
+    answer = ask(scene, end_txn, scene.coordinator, request, version=version)
+    return name(answer.error_code), (answer.producer_id, answer.producer_epoch)
+
+
+@pytest.mark.parametrize("version", versions_of(EndTxnRequest))
+@pytest.mark.parametrize("committed", [True, False])
+def test_a_transaction_ends(scene, version, committed):
+    scene.put(transaction(State.ONGOING))
+    after = (OURS.id, OURS.epoch + 1) if version >= 5 else (-1, -1)
+    assert end(scene, version, committed=committed) == ("NONE", after)
+    scene.pass_ms(1)
+    assert scene.state() == ("CompleteCommit" if committed else "CompleteAbort")
+    assert end(scene, version, committed=committed) == ("NONE", after)
+
+
+@pytest.mark.parametrize("version", versions_of(EndTxnRequest))
+def test_who_may_not_end_it_is_told_in_words_it_knows(scene, version):
+    scene.put(transaction(State.ONGOING))
+    assert end(scene, version, producer=(OURS.id, 1)) == (fenced(version, 2), (-1, -1))
+    assert end(scene, version, producer=(1, 1)) == ("INVALID_PRODUCER_ID_MAPPING", (-1, -1))
+
+
+# DescribeTransactions
+
+
+def described(scene, *ids):
+    request = DescribeTransactionsRequest(transactional_ids=list(ids))
+    answer = ask(scene, describe_transactions, scene.coordinator, request, version=0)
+    return answer.transaction_states
+
+
+def test_a_transaction_is_described(scene):
+    scene.put(transaction(State.ONGOING))
+    (shown,) = described(scene, ID)
+    assert (shown.error_code, shown.transactional_id) == (0, ID)
+    assert shown.transaction_state == "Ongoing"
+    assert (shown.producer_id, shown.producer_epoch) == OURS
+    assert (shown.transaction_timeout_ms, shown.transaction_start_time_ms) == (
+        TIMEOUT_MS,
+        NOW_MS - 500,
+    )
+    assert [(each.topic, each.partitions) for each in shown.topics] == [("events", [0, 1])]
+
+
+def test_what_cannot_be_described_is_told_for_each_id(scene):
+    scene.put(transaction(State.DEAD))
+    assert [name(each.error_code) for each in described(scene, ID, "nobody", "")] == [
+        "TRANSACTIONAL_ID_NOT_FOUND",
+        "TRANSACTIONAL_ID_NOT_FOUND",
+        "INVALID_REQUEST",
+    ]
+    scene.resign()
+    assert [name(each.error_code) for each in described(scene, ID)] == ["NOT_COORDINATOR"]
+
+
+def test_a_whole_description_can_be_refused():
+    call = called(DescribeTransactionsRequest(transactional_ids=["a", "b"]))
+    answer = describe_transactions.refused(call, KafkaStorageError())
+    assert [each.error_code for each in answer.transaction_states] == [56, 56]
+
+
+# ListTransactions
+
+
+def listed(scene, version=2, **filters):
+    request = ListTransactionsRequest(
+        state_filters=filters.pop("states", []),
+        producer_id_filters=filters.pop("producers", []),
+        **filters,
+    )
+    answer = as_sent(
+        scene.run(
+            in_the_end_of(
+                lambda: list_transactions.handle(
+                    scene.coordinator, called(request, version=version)
+                )
+            )
+        ),
+        version=version,
+    )
+    assert answer.error_code == 0
+    return [each.transactional_id for each in answer.transaction_states], answer
+
+
+@pytest.fixture
+def three(scene):
+    scene.put(transaction(transactional_id="a", producer_id=1))
+    scene.put(transaction(State.ONGOING, transactional_id="b", producer_id=2))
+    scene.put(transaction(State.COMPLETE_ABORT, transactional_id="ba", producer_id=3))
+    scene.put(transaction(State.DEAD, transactional_id="c", producer_id=4))
+    return scene
+
+
+@pytest.mark.parametrize("version", versions_of(ListTransactionsRequest))
+def test_all_are_listed_but_those_that_are_being_forgotten(three, version):
+    ids, answer = listed(three, version)
+    assert ids == ["a", "b", "ba"]
+    assert [(each.producer_id, each.transaction_state) for each in answer.transaction_states] == [
+        (1, "Empty"),
+        (2, "Ongoing"),
+        (3, "CompleteAbort"),
+    ]
+
+
+def test_filters_must_all_let_it_pass(three):
+    assert listed(three, states=["Ongoing", "Empty"])[0] == ["a", "b"]
+    assert listed(three, producers=[2, 3, 9])[0] == ["b", "ba"]
+    assert listed(three, states=["Ongoing"], producers=[3])[0] == []
+    assert listed(three, duration_filter=0)[0] == ["a", "b", "ba"]
+    assert listed(three, duration_filter=499)[0] == ["a", "b", "ba"]
+    assert listed(three, duration_filter=500)[0] == ["a"]
+    assert listed(three, transactional_id_pattern="b.*")[0] == ["b", "ba"]
+    assert listed(three, transactional_id_pattern="")[0] == ["a", "b", "ba"]
+
+
+def test_states_that_nobody_knows_are_told_and_let_nothing_pass(three):
+    ids, answer = listed(three, states=["Open"])
+    assert (ids, answer.unknown_state_filters) == ([], ["Open"])
+
+
+def test_a_pattern_that_is_none_is_refused(three):
+    with pytest.raises(KafkaError) as refused:
+        listed(three, transactional_id_pattern="(")
+    assert refused.value.error.name == "INVALID_REGULAR_EXPRESSION"
+
+
+def test_while_some_are_loaded_nothing_is_listed(three):
+    three.shards.is_loading = True
+    with pytest.raises(KafkaError) as refused:
+        listed(three)
+    assert refused.value.error.name == "COORDINATOR_LOAD_IN_PROGRESS"
+
+
+def test_many_are_listed_in_turns(scene):
+    for number in range(1000):
+        scene.put(transaction(transactional_id=f"{number}"))
+    assert len(listed(scene)[0]) == 1000

@@ -1,0 +1,152 @@
+"""Markers go to all partitions of a transaction, again and again until each has its own."""
+
+import pytest
+
+from odradek.broker.transactions.transaction_state import State
+from odradek.protocol.error_codes import ErrorCode
+from odradek.protocol.errors import NotEnoughReplicas, NotLeader
+from odradek.protocol.types import TopicPartition
+from tests.support.transactions import ID, OURS, PARTITIONS, transaction
+
+FIRST, SECOND = TopicPartition("events", 0), TopicPartition("events", 1)
+
+
+@pytest.fixture
+def prepared(scene):
+    """To be completed, when the test says so."""
+    txn = scene.put(transaction(State.PREPARE_COMMIT))
+
+    def complete():
+        scene.markers.complete(scene.shard, txn)
+        scene.pass_ms(0)
+
+    return complete
+
+
+def marked(scene):
+    return {where for where in PARTITIONS if scene.participants.logs[where].markers}
+
+
+def test_every_partition_gets_one(scene, prepared):
+    prepared()
+    assert scene.state() == "CompleteCommit"
+    for where in PARTITIONS:
+        (marker,) = scene.participants.logs[where].markers
+        assert marker == (OURS, True, 5)
+
+
+def test_one_that_has_no_leader_is_waited_for(scene, prepared):
+    scene.participants.leaderless.add(FIRST)
+    prepared()
+    assert marked(scene) == {SECOND}
+    scene.pass_ms(1000)
+    assert scene.state() == "PrepareCommit"
+    scene.participants.leaderless.clear()
+    scene.pass_ms(100)
+    assert scene.state() == "CompleteCommit"
+    assert len(scene.participants.logs[SECOND].markers) == 1
+
+
+def test_a_request_without_an_answer_is_sent_again(scene, prepared):
+    scene.participants.lost = 3
+    prepared()
+    assert scene.state() == "PrepareCommit"
+    scene.pass_ms(300)
+    assert scene.state() == "CompleteCommit"
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        ErrorCode.NOT_LEADER_OR_FOLLOWER,
+        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+        ErrorCode.NOT_ENOUGH_REPLICAS,
+        ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND,
+        ErrorCode.REQUEST_TIMED_OUT,
+        ErrorCode.KAFKA_STORAGE_ERROR,
+        ErrorCode.UNKNOWN_SERVER_ERROR,
+        ErrorCode.TRANSACTION_COORDINATOR_FENCED,
+    ],
+    ids=lambda error: error.name,
+)
+def test_a_partition_that_refuses_is_asked_again_alone(scene, prepared, error):
+    scene.participants.refusals[FIRST] = [error, error]
+    prepared()
+    assert marked(scene) == {SECOND}
+    scene.pass_ms(200)
+    assert scene.state() == "CompleteCommit"
+    assert [len(scene.participants.logs[each].markers) for each in (FIRST, SECOND)] == [1, 1]
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT,
+        ErrorCode.UNSUPPORTED_VERSION,
+        ErrorCode.INVALID_PRODUCER_EPOCH,
+    ],
+    ids=lambda error: error.name,
+)
+def test_a_partition_that_needs_none_is_done_with(scene, prepared, error):
+    scene.participants.refusals[FIRST] = [error]
+    prepared()
+    assert scene.state() == "CompleteCommit"
+    assert marked(scene) == {SECOND}
+
+
+def test_a_topic_that_is_deleted_needs_none(scene, prepared):
+    scene.participants.deleted.add("events")
+    prepared()
+    assert scene.state() == "CompleteCommit"
+    assert marked(scene) == set()
+
+
+def test_one_that_is_merely_not_known_yet_is_waited_for(scene, prepared):
+    scene.participants.unknown.add("events")
+    prepared()
+    scene.pass_ms(500)
+    assert scene.state() == "PrepareCommit"
+    scene.participants.unknown.clear()
+    scene.pass_ms(100)
+    assert scene.state() == "CompleteCommit"
+
+
+def test_nothing_is_sent_by_who_coordinates_no_more(scene, prepared):
+    scene.participants.leaderless.update(PARTITIONS)
+    prepared()
+    scene.resign()
+    scene.participants.leaderless.clear()
+    scene.pass_ms(1000)
+    assert marked(scene) == set()
+    assert not scene.tasks
+
+
+def test_completion_is_written_when_the_log_takes_it(scene, prepared):
+    scene.log.failure = NotEnoughReplicas()
+    prepared()
+    scene.pass_ms(500)
+    assert scene.state() == "PrepareCommit"
+    assert scene.told(scene.add(OURS)) == "CONCURRENT_TRANSACTIONS"
+    scene.log.failure = None
+    scene.pass_ms(100)
+    assert scene.shard.transactions[ID].state is State.COMPLETE_COMMIT
+    assert [len(scene.participants.logs[each].markers) for each in PARTITIONS] == [1, 1]
+
+
+def test_completion_is_not_written_by_who_coordinates_no_more(scene, prepared):
+    scene.log.failure = NotEnoughReplicas()
+    prepared()
+    end_offset = scene.log.end_offset
+    scene.resign()
+    scene.log.failure = None
+    scene.pass_ms(1000)
+    assert scene.log.end_offset == end_offset
+    assert not scene.tasks
+
+
+def test_completion_is_written_again_where_the_leader_only_got_another_epoch(scene, prepared):
+    scene.log.is_held = True
+    prepared()
+    scene.log.release(NotLeader())
+    scene.pass_ms(200)
+    assert scene.state() == "CompleteCommit"

@@ -1,0 +1,233 @@
+"""Coordinators are asked which transactions are open: many at once, each by its own."""
+
+import asyncio
+
+import pytest
+
+from odradek.broker.background import Background
+from odradek.broker.metadata.picture import Node
+from odradek.broker.transactions import verification
+from odradek.broker.transactions.verification import Knowledge, Transaction, Verifier
+from odradek.protocol.api.add_partitions_to_txn import (
+    AddPartitionsToTxnPartitionResult,
+    AddPartitionsToTxnResponse,
+    AddPartitionsToTxnTopicResult,
+)
+from odradek.protocol.error_codes import ErrorCode
+from odradek.protocol.errors import CoordinatorNotAvailable
+from odradek.protocol.types import TopicPartition
+from tests.support.calls import as_sent
+from tests.support.loops import at_end, finish_in_virtual_time
+
+FIRST, SECOND = Node(1, "one", 9092, None), Node(2, "two", 9092, None)
+E0, E1 = TopicPartition("events", 0), TopicPartition("events", 1)
+OLD, ABORTABLE, ADDING = Knowledge(), Knowledge(is_abortable_known=True), Knowledge(True, True)
+
+
+class Brokers:
+    """Two coordinators: ids that begin with ``b`` are the second's, and nobody has ``nobody``.
+
+    What they answer is by ``codes``, else 0; while ``gate`` is shut they take their time.
+    """
+
+    def __init__(self):
+        self.requests = []
+        self.codes = {}
+        self.error = 0
+        self.failure = None
+        self.gate = asyncio.Event()
+        self.gate.set()
+        #: One for each request that has come.
+        self.arrivals = asyncio.Semaphore(0)
+        background = Background()
+        at_end(background.stop)
+        self.verifier = Verifier(self, self, listener="INSIDE", start=background.start)
+
+    def coordinator(self, key, *, listener):
+        assert listener == "INSIDE"
+        if key == "nobody":
+            raise CoordinatorNotAvailable
+        return SECOND if key.startswith("b") else FIRST
+
+    def to(self, node):
+        self.node = node
+        return self
+
+    async def send(self, request, *, version):
+        sent = as_sent(request, version=version)
+        self.requests.append((self.node, sent))
+        self.arrivals.release()
+        await self.gate.wait()
+        if self.failure is not None:
+            raise self.failure
+        return as_sent(self._answer(sent), version=version)
+
+    def _answer(self, sent):
+        results = [
+            AddPartitionsToTxnResponse.TransactionResult(
+                transactional_id=each.transactional_id,
+                topic_results=[
+                    AddPartitionsToTxnTopicResult(
+                        name=topic.name,
+                        results_by_partition=[
+                            AddPartitionsToTxnPartitionResult(
+                                partition_index=index,
+                                partition_error_code=self.codes.get((topic.name, index), 0),
+                            )
+                            for index in topic.partitions
+                        ],
+                    )
+                    for topic in each.topics
+                ],
+            )
+            for each in sent.transactions
+        ]
+        return AddPartitionsToTxnResponse(
+            throttle_time_ms=0, error_code=self.error, results_by_transaction=results
+        )
+
+    async def ask(self, transactional_id="a", *partitions, knowledge=ABORTABLE, epoch=0):
+        transaction = Transaction(transactional_id, 7, epoch)
+        return await self.verifier.ask(transaction, partitions or (E0,), knowledge)
+
+
+async def test_what_is_asked_and_what_is_answered():
+    brokers = Brokers()
+    brokers.codes[E1] = ErrorCode.TRANSACTION_ABORTABLE.code
+    assert await brokers.ask("a", E0, E1) == {E1: ErrorCode.TRANSACTION_ABORTABLE}
+    ((node, sent),) = brokers.requests
+    assert node is FIRST
+    (asked,) = sent.transactions
+    assert (asked.transactional_id, asked.producer_id, asked.producer_epoch) == ("a", 7, 0)
+    assert asked.verify_only
+    assert [(topic.name, topic.partitions) for topic in asked.topics] == [("events", [0, 1])]
+
+
+async def test_partitions_are_added_for_whoever_leaves_that_to_the_broker():
+    brokers = Brokers()
+    assert await brokers.ask(knowledge=ADDING) == {}
+    assert not brokers.requests[0][1].transactions[0].verify_only
+
+
+@pytest.mark.parametrize(
+    ("said", "knowledge", "expected"),
+    [
+        ("PRODUCER_FENCED", ABORTABLE, "INVALID_PRODUCER_EPOCH"),
+        ("TRANSACTION_ABORTABLE", OLD, "INVALID_TXN_STATE"),
+        ("TRANSACTION_ABORTABLE", ABORTABLE, "TRANSACTION_ABORTABLE"),
+        ("TRANSACTION_ABORTABLE", ADDING, "TRANSACTION_ABORTABLE"),
+        ("INVALID_PRODUCER_ID_MAPPING", OLD, "INVALID_PRODUCER_ID_MAPPING"),
+    ],
+)
+async def test_errors_are_told_as_clients_know_them(said, knowledge, expected):
+    brokers = Brokers()
+    brokers.codes[E0] = ErrorCode[said].code
+    assert await brokers.ask(knowledge=knowledge) == {E0: ErrorCode[expected]}
+
+
+@pytest.mark.parametrize(
+    ("said", "expected"),
+    [
+        ("CLUSTER_AUTHORIZATION_FAILED", "INVALID_TXN_STATE"),
+        ("NOT_COORDINATOR", "NOT_COORDINATOR"),
+    ],
+)
+async def test_an_error_of_the_whole_answer_is_every_partitions(said, expected):
+    brokers = Brokers()
+    brokers.error = ErrorCode[said].code
+    assert await brokers.ask("a", E0, E1) == dict.fromkeys((E0, E1), ErrorCode[expected])
+
+
+async def test_a_partition_that_is_not_answered_is_not_verified():
+    brokers = Brokers()
+    brokers._answer = lambda sent: AddPartitionsToTxnResponse(throttle_time_ms=0)
+    assert await brokers.ask() == {E0: ErrorCode.UNKNOWN_SERVER_ERROR}
+
+
+@pytest.mark.parametrize("failure", [ConnectionResetError("gone"), TimeoutError("late")])
+async def test_a_coordinator_that_does_not_answer(failure):
+    brokers = Brokers()
+    brokers.failure = failure
+    assert await brokers.ask() == {E0: ErrorCode.NETWORK_EXCEPTION}
+    brokers.failure = None
+    assert await brokers.ask() == {}
+
+
+async def test_without_a_coordinator_nobody_is_asked():
+    brokers = Brokers()
+    assert await brokers.ask("nobody") == {E0: ErrorCode.COORDINATOR_NOT_AVAILABLE}
+    assert not brokers.requests
+
+
+async def test_what_is_asked_meanwhile_goes_together_in_the_next_request():
+    brokers = Brokers()
+    brokers.gate.clear()
+    async with asyncio.TaskGroup() as asking:
+        asking.create_task(brokers.ask("a1"))
+        await brokers.arrivals.acquire()
+        for name in ("a2", "b1", "a3"):
+            asking.create_task(brokers.ask(name))
+        await brokers.arrivals.acquire()
+        brokers.gate.set()
+    sent = [
+        (node.id, [each.transactional_id for each in request.transactions])
+        for node, request in brokers.requests
+    ]
+    assert sent == [(1, ["a1"]), (2, ["b1"]), (1, ["a2", "a3"])]
+
+
+async def test_of_one_id_there_is_one_question_at_a_time():
+    brokers = Brokers()
+    brokers.gate.clear()
+    async with asyncio.TaskGroup() as asking:
+        first = asking.create_task(brokers.ask("a", E0))
+        second = asking.create_task(brokers.ask("a", E1))
+        await brokers.arrivals.acquire()
+        brokers.gate.set()
+    assert first.result() == second.result() == {}
+    partitions = [request.transactions[0].topics[0].partitions for _, request in brokers.requests]
+    assert partitions == [[0], [1]]
+    assert all(len(request.transactions) == 1 for _, request in brokers.requests)
+
+
+async def test_whoever_goes_away_leaves_the_others_their_answers():
+    brokers = Brokers()
+    brokers.gate.clear()
+    gone = asyncio.ensure_future(brokers.ask("a1"))
+    other = asyncio.ensure_future(brokers.ask("a2"))
+    await brokers.arrivals.acquire()
+    gone.cancel()
+    brokers.gate.set()
+    assert await other == {}
+
+
+async def test_when_the_broker_stops_nobody_waits_for_ever():
+    brokers = Brokers()
+    brokers.gate.clear()
+    work = []
+    brokers.verifier._start = lambda coroutine, name: work.append(asyncio.ensure_future(coroutine))
+    asking = asyncio.ensure_future(brokers.ask())
+    await brokers.arrivals.acquire()
+    work[0].cancel()
+    assert await asking == {E0: ErrorCode.NETWORK_EXCEPTION}
+
+
+def test_a_transaction_that_is_about_to_end_is_asked_about_again_for_a_while():
+    async def asking():
+        brokers = Brokers()
+        brokers.codes[E0] = ErrorCode.CONCURRENT_TRANSACTIONS.code
+        return await brokers.ask(), len(brokers.requests), brokers
+
+    refusals, count, _ = finish_in_virtual_time(asking())
+    assert refusals == {E0: ErrorCode.CONCURRENT_TRANSACTIONS}
+    assert count == 1 + verification.RETRIES_S / verification.RETRY_S
+
+
+def test_and_has_ended_then():
+    async def asking():
+        brokers = Brokers()
+        brokers.codes[E0] = ErrorCode.CONCURRENT_TRANSACTIONS.code
+        asyncio.get_running_loop().call_later(0.05, brokers.codes.clear)
+        return await brokers.ask()
+
+    assert finish_in_virtual_time(asking()) == {}

@@ -1,0 +1,227 @@
+"""T5, T9, T10 and T11: producers whose time is over, and what they can no longer do."""
+
+import time
+from contextlib import ExitStack
+
+import pytest
+
+from tests.support.broker_process import BrokerProcess
+from tests.support.client_driver import Refused
+from tests.support.committed_records import committed_values, stable_end
+from tests.support.group_members import wait_until
+from tests.support.group_wire import WireMember, committed_line, wait_for_state
+from tests.support.group_wire import find_coordinator as find_group_coordinator
+from tests.support.partition_client import LATEST, PartitionClient
+from tests.support.transaction_wire import WireProducer, described, settled, state_of
+from tests.support.transactional_clients import CLIENTS
+
+SETTINGS = (
+    "transaction.abort.timed.out.transaction.cleanup.interval.ms=100",
+    "group.initial.rebalance.delay.ms=0",
+    "offsets.topic.num.partitions=3",
+    "transaction.state.log.num.partitions=3",
+)
+HIJACKS = 10
+TIMEOUT_MS = 1_000
+EVERY_CLIENT = pytest.mark.parametrize("client", CLIENTS, ids=lambda client: client.name)
+
+
+@pytest.fixture(scope="module")
+def broker(tmp_path_factory):
+    data_dir = tmp_path_factory.mktemp("fencing") / "logs"
+    with BrokerProcess(data_dir, *SETTINGS).start() as running:
+        find_group_coordinator(running.address)
+        yield running
+
+
+@pytest.fixture
+def name(request):
+    return request.node.name
+
+
+@pytest.fixture
+def producer(broker, name):
+    with WireProducer(broker.address, name) as made:
+        made.init()
+        yield made
+
+
+def assert_fenced(producer, topic):
+    """In every way it can ask; versions from before KIP-588 know one word for it only."""
+    assert producer.ask_produce(topic, b"fenced") == "INVALID_PRODUCER_EPOCH"
+    for version, word in ((1, "INVALID_PRODUCER_EPOCH"), (3, "PRODUCER_FENCED")):
+        assert producer.ask_add(topic, 0, version=version) == word
+        assert producer.ask_add_offsets("g", version=version) == word
+        assert producer.ask_end(committed=True, version=version) == word
+        assert producer.ask_end(committed=False, version=version) == word
+    known = {"producer_id": producer.id, "producer_epoch": producer.epoch}
+    assert producer.ask_init(version=4, **known) == "PRODUCER_FENCED"
+
+
+@EVERY_CLIENT
+def test_t5_whoever_takes_an_id_over_fences_the_one_who_had_it(broker, new_topic, client, name):
+    topic = new_topic()
+    with client.producer(broker.address, name) as old:
+        old.begin()
+        old.send(topic, [b"old"])
+        with client.producer(broker.address, name) as new:
+            new.begin()
+            new.send(topic, [b"new"])
+            with pytest.raises(Refused):
+                old.commit()
+            new.commit()
+    with PartitionClient(broker.address, topic) as partition:
+        assert committed_values(partition) == [b"new"]
+        assert [each.value for each in partition.records()] == [b"old", b"new"]
+
+
+def test_t5_an_id_that_is_taken_over_again_and_again_belongs_to_the_last(broker, new_topic, name):
+    topic, producers = new_topic(), []
+    with ExitStack() as stack:
+        for number in range(HIJACKS):
+            producers.append(stack.enter_context(WireProducer(broker.address, name)))
+            producers[-1].init()
+            producers[-1].write(topic, b"%d" % number)
+        *old, last = producers
+        partition = stack.enter_context(PartitionClient(broker.address, topic))
+        end = partition.offset_at(LATEST)
+        for producer in old:
+            assert_fenced(producer, topic)
+        assert (partition.offset_at(LATEST), stable_end(partition)) == (end, end - 1)
+        last.commit()
+        assert committed_values(partition) == [b"%d" % (HIJACKS - 1)]
+        assert len(partition.records()) == HIJACKS
+
+
+def test_t9_a_transaction_that_takes_too_long_is_aborted_and_its_producer_fenced(
+    broker, new_topic, name
+):
+    topic = new_topic()
+    with (
+        WireProducer(broker.address, name, timeout_ms=TIMEOUT_MS) as producer,
+        PartitionClient(broker.address, topic) as partition,
+    ):
+        producer.init()
+        begun = time.monotonic()
+        producer.write(topic, b"late")
+        wait_until(lambda: stable_end(partition) == 2)
+        assert time.monotonic() - begun > TIMEOUT_MS / 1000
+        wait_until(lambda: state_of(broker.address, name) == "CompleteAbort")
+        end = partition.offset_at(LATEST)
+        assert_fenced(producer, topic)
+        assert (partition.offset_at(LATEST), committed_values(partition)) == (end, [])
+
+
+@EVERY_CLIENT
+def test_t9_so_it_is_with_every_client(broker, new_topic, client, name):
+    topic = new_topic()
+    with (
+        client.producer(broker.address, name, timeout_ms=TIMEOUT_MS) as producer,
+        PartitionClient(broker.address, topic) as partition,
+    ):
+        producer.begin()
+        producer.send(topic, [b"late"])
+        wait_until(lambda: stable_end(partition) == 2)
+        with pytest.raises(Refused):
+            producer.commit()
+        with client.producer(broker.address, name) as another:
+            another.begin()
+            another.send(topic, [b"in time"])
+            another.commit()
+        assert committed_values(partition) == [b"in time"]
+
+
+def test_t9_a_time_out_is_not_forgotten_by_a_broker_that_was_killed(broker, new_topic, name):
+    topic = new_topic()
+    with WireProducer(broker.address, name, timeout_ms=TIMEOUT_MS) as producer:
+        producer.init()
+        producer.write(topic, b"late")
+    broker.kill()
+    broker.start()
+    with PartitionClient(broker.address, topic) as partition:
+        wait_until(lambda: stable_end(partition) == 2)
+        assert committed_values(partition) == []
+    assert described(broker.address, name).producer_epoch > producer.epoch
+
+
+@pytest.mark.parametrize("is_committed", [True, False], ids=["committed", "aborted"])
+@pytest.mark.parametrize("wrote", [True, False], ids=["wrote", "wrote-nothing"])
+def test_t10_what_is_produced_late_joins_no_transaction(
+    broker, new_topic, producer, is_committed, wrote
+):
+    topic, other = new_topic(), new_topic()
+    with PartitionClient(broker.address, topic) as partition:
+        producer.add(topic)
+        if wrote:
+            producer.write(topic, b"in time")
+        (producer.commit if is_committed else producer.abort)()
+        end = partition.offset_at(LATEST)
+        assert producer.ask_produce(topic, b"late") == "INVALID_TXN_STATE"
+        producer.write(other, b"next")
+        assert producer.ask_produce(topic, b"later") == "INVALID_TXN_STATE"
+        producer.commit()
+        assert producer.ask_produce(topic, b"latest") == "INVALID_TXN_STATE"
+        assert (partition.offset_at(LATEST), stable_end(partition)) == (end, end)
+        producer.write(topic, b"in its turn")
+        producer.commit()
+        assert committed_values(partition)[-1] == b"in its turn"
+
+
+def test_t10_what_was_never_begun_is_not_begun_by_producing(broker, new_topic, producer):
+    topic = new_topic()
+    with PartitionClient(broker.address, topic) as partition:
+        assert producer.ask_produce(topic, b"without adding") == "INVALID_TXN_STATE"
+        assert (partition.offset_at(LATEST), stable_end(partition)) == (0, 0)
+
+
+def group_of_two(address, group):
+    """The first of whom has been in an earlier generation too."""
+    first, second = WireMember(address, group), WireMember(address, group)
+    first.join()
+    first.sync()
+    generation = first.generation
+    second.ask_to_join()
+    wait_for_state(address, group, "PreparingRebalance")
+    assert (first.join(), second.joined()) == ("NONE", "NONE")
+    first.sync()
+    second.sync()
+    assert first.generation > generation
+    return first, second, generation
+
+
+def test_t11_a_zombie_of_an_old_generation_commits_no_offset(broker, new_topic, producer, name):
+    topic = new_topic()
+    first, second, old_generation = group_of_two(broker.address, name)
+    with first, second:
+        producer.commit_offset(name, topic, 5)
+        assert producer.ask_commit_offset(name, topic, 6, member=first) == "NONE"
+        producer.commit()
+        now, first.generation = first.generation, old_generation
+        producer.write(topic, b"copied twice")
+        assert settled(lambda: producer.ask_add_offsets(name)) == "NONE"
+        answer = producer.ask_commit_offset(name, topic, 99, member=first)
+        assert answer == "ILLEGAL_GENERATION"
+        first.id, first.generation = "stranger", now
+        answer = producer.ask_commit_offset(name, topic, 99, member=first)
+        assert answer == "UNKNOWN_MEMBER_ID"
+        producer.abort()
+        assert committed_line(broker.address, name, topic)[0] == 6
+    with PartitionClient(broker.address, topic) as partition:
+        assert committed_values(partition) == []
+
+
+def test_t11_nor_does_a_static_member_whose_place_was_taken(broker, new_topic, producer, name):
+    topic = new_topic()
+    with (
+        WireMember(broker.address, name, instance="one") as old,
+        WireMember(broker.address, name, instance="one") as new,
+    ):
+        for member in (old, new):
+            member.join()
+            member.sync()
+        assert settled(lambda: producer.ask_add_offsets(name)) == "NONE"
+        answer = producer.ask_commit_offset(name, topic, 99, member=old)
+        assert answer == "FENCED_INSTANCE_ID"
+        assert producer.ask_commit_offset(name, topic, 5, member=new) == "NONE"
+        producer.commit()
+        assert committed_line(broker.address, name, topic)[0] == 5

@@ -1,0 +1,30 @@
+"""Who is asked about transactions, as a test says what it answers: in the place of a Verifier."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+from odradek.broker.transactions.verification import Knowledge, Refusals, Transaction
+from odradek.protocol.error_codes import ErrorCode
+from odradek.protocol.types import TopicPartition
+
+
+@dataclass
+class AskedCoordinator:
+    """``refusal`` is of every partition; ``meanwhile`` happens before the answer comes."""
+
+    refusal: ErrorCode | None = None
+    meanwhile: Callable[[], object] = lambda: None
+    asked: list[tuple[Transaction, list[TopicPartition], Knowledge]] = field(default_factory=list)
+
+    async def ask(
+        self, transaction: Transaction, partitions: Sequence[TopicPartition], knowledge: Knowledge
+    ) -> Refusals:
+        self.asked.append((transaction, list(partitions), knowledge))
+        self.meanwhile()
+        return {} if self.refusal is None else dict.fromkeys(partitions, self.refusal)
+
+
+#: For what is in no transaction.
+NOBODY_ASKED = AskedCoordinator()

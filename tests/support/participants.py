@@ -1,0 +1,116 @@
+"""Partitions in memory that take part in transactions, and the way of markers to them.
+
+Each keeps what storage keeps of a producer: the epoch that it has last heard of, and whether it has
+a transaction open.  Records are whatever a test says that they are.
+"""
+
+from collections import defaultdict
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from odradek.broker.metadata.picture import Node
+from odradek.broker.transactions.transaction_state import Producer
+from odradek.protocol.api.write_txn_markers import WriteTxnMarkersRequest
+from odradek.protocol.error_codes import ErrorCode
+from odradek.protocol.types import TopicPartition
+
+Marker = WriteTxnMarkersRequest.Marker
+
+
+class Sent(NamedTuple):
+    """A marker as a partition got it."""
+
+    producer: Producer
+    is_commit: bool
+    coordinator_epoch: int
+
+
+class ParticipantLog:
+    """One partition."""
+
+    def __init__(self) -> None:
+        self.epochs: dict[int, int] = {}
+        #: By producer id, the records of its open transaction.
+        self.open: dict[int, list[Any]] = {}
+        self.committed: list[Any] = []
+        self.aborted: list[Any] = []
+        self.markers: list[Sent] = []
+
+    def append(self, producer: Producer, record: Any) -> bool:
+        """Refused if the producer is known to be another by now."""
+        if producer.epoch < self.epochs.get(producer.id, -1):
+            return False
+        self.epochs[producer.id] = producer.epoch
+        self.open.setdefault(producer.id, []).append(record)
+        return True
+
+    def mark(self, marker: Sent) -> ErrorCode:
+        producer_id, epoch = marker.producer
+        if epoch < self.epochs.get(producer_id, -1):
+            return ErrorCode.INVALID_PRODUCER_EPOCH
+        self.epochs[producer_id] = epoch
+        self.markers.append(marker)
+        ended = self.committed if marker.is_commit else self.aborted
+        ended += self.open.pop(producer_id, [])
+        return ErrorCode.NONE
+
+
+class Participants:
+    """The cluster, as far as markers go, and the links to its brokers."""
+
+    def __init__(self) -> None:
+        #: Called before anything is written.
+        self.on_write: Callable[[], None] = lambda: None
+        self.node = Node(1, "here", 9092, None)
+        self.logs: defaultdict[TopicPartition, ParticipantLog] = defaultdict(ParticipantLog)
+        #: Topics that are deleted, and those that are there and not known of yet.
+        self.deleted: set[str] = set()
+        self.unknown: set[str] = set()
+        #: Partitions that nobody leads.
+        self.leaderless: set[TopicPartition] = set()
+        #: So many requests will get no answer.
+        self.lost = 0
+        #: What a partition will say, one after the other, instead of taking the marker.
+        self.refusals: defaultdict[TopicPartition, list[ErrorCode]] = defaultdict(list)
+        self.is_closed = False
+
+    def partition(self, topic: str, partition: int) -> Any:
+        return None if topic in self.deleted | self.unknown else object()
+
+    def leader_node(self, topic: str, partition: int, *, listener: str) -> Node | None:
+        assert listener == "INSIDE"
+        is_led = (topic, partition) not in self.leaderless
+        return self.node if is_led and self.partition(topic, partition) else None
+
+    async def is_deleted(self, topic: str) -> bool:
+        return topic in self.deleted
+
+    async def write(self, node: Node, marker: Marker) -> dict[TopicPartition, int]:
+        assert node == self.node
+        if self.lost:
+            self.lost -= 1
+            return {}
+        sent = Sent(
+            Producer(marker.producer_id, marker.producer_epoch),
+            marker.transaction_result,
+            marker.coordinator_epoch,
+        )
+        return {
+            where: self._mark(where, sent).code
+            for topic in marker.topics
+            for where in (TopicPartition(topic.name, each) for each in topic.partition_indexes)
+        }
+
+    def _mark(self, where: TopicPartition, sent: Sent) -> ErrorCode:
+        if self.refusals[where]:
+            return self.refusals[where].pop(0)
+        self.on_write()
+        return self.logs[where].mark(sent)
+
+    def append(self, where: TopicPartition, producer: Producer, record: Any) -> bool:
+        """False if the partition refuses."""
+        self.on_write()
+        return self.logs[where].append(producer, record)
+
+    def close(self) -> None:
+        self.is_closed = True

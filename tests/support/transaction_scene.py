@@ -1,0 +1,219 @@
+"""A coordinator of one shard, on a log in memory and a loop whose time passes when the test says so."""
+
+import asyncio
+from collections.abc import Callable, Coroutine, Iterator
+from dataclasses import replace
+from itertools import count
+from types import SimpleNamespace
+from typing import Any
+
+from odradek.broker.settings.transactions import TransactionSettings
+from odradek.broker.transactions.coordinator import TransactionCoordinator
+from odradek.broker.transactions.decisions import Ending
+from odradek.broker.transactions.markers import Markers
+from odradek.broker.transactions.shard import TransactionShard, wait_for
+from odradek.broker.transactions.transaction_state import NO_EPOCH, Producer, Transaction
+from odradek.broker.transactions.world import TransactionWorld
+from odradek.protocol.errors import KafkaError, NotCoordinator
+from odradek.protocol.types import TopicPartition
+from tests.support.group_log import MemoryLog
+from tests.support.participants import Participants
+from tests.support.transactions import ID, NOW_MS, TIMEOUT_MS
+from tests.support.virtual_loop import VirtualLoop
+
+FIRST_ID = 1000
+EVENTS = frozenset({TopicPartition("events", 0)})
+
+
+class Ids:
+    """``is_empty``: the controller has to be asked first."""
+
+    def __init__(self) -> None:
+        self._left = count(FIRST_ID)
+        self.is_empty = False
+
+    def next_nowait(self) -> int | None:
+        return None if self.is_empty else next(self._left)
+
+    async def next(self) -> int:
+        await asyncio.sleep(0.01)
+        return next(self._left)
+
+
+class OneShard:
+    """Stands for all partitions of ``__transaction_state``; None while this broker has none."""
+
+    is_loading = False
+
+    def __init__(self) -> None:
+        self.current: TransactionShard | None = None
+
+    def shard(self, index: int) -> TransactionShard:
+        if self.current is None:
+            raise NotCoordinator()
+        return self.current
+
+    def __iter__(self) -> Iterator[TransactionShard]:
+        return iter([self.current] if self.current else [])
+
+
+class TransactionScene:
+    """``version`` is the ``transaction.version`` of the cluster."""
+
+    def __init__(self, *, version: int = 2, **settings: Any) -> None:
+        self.loop = VirtualLoop()
+        self.version = version
+        self.log = MemoryLog()
+        self.log.partition = SimpleNamespace(leader_epoch=5)  # type: ignore[attr-defined]
+        self.ids = Ids()
+        self.participants = Participants()
+        self.tasks: set[asyncio.Task[Any]] = set()
+        self.world = TransactionWorld(
+            TransactionSettings(**settings),
+            lambda: NOW_MS + self.loop.now_ms(),
+            self.ids,
+            lambda: self.version,
+            self._start,
+            asyncio.sleep,
+        )
+        self.markers = Markers(
+            self.participants,
+            self.world,
+            self.participants,
+            listener="INSIDE",
+            is_deleted=self.participants.is_deleted,
+        )
+        self.shards = OneShard()
+        lookup: Any = SimpleNamespace(partition_of=lambda key: 0)
+        means: Any = None
+        self.coordinator = TransactionCoordinator(lookup, self.world, means, self.markers)
+        self.coordinator.shards = self.shards  # type: ignore[assignment]
+        self.lead()
+
+    def _start(self, work: Coroutine[Any, Any, None], name: str) -> None:
+        task = self.loop.create_task(work, name=name)
+        self.tasks.add(task)
+        task.add_done_callback(self.tasks.discard)
+
+    # Leadership
+
+    def lead(self) -> None:
+        """The log is read, and what is prepared in it is completed."""
+        shard = self.replayed()
+        self.shards.current = shard
+        self.run(self._begin(shard))
+
+    async def _begin(self, shard: TransactionShard) -> None:
+        shard.begin()
+
+    def replayed(self) -> TransactionShard:
+        """What the log amounts to; nothing has begun in it."""
+        shard = TransactionShard(self.log, self.world, self.markers.complete)  # type: ignore[arg-type]
+        for offset, key, value in self.log.replay().records():
+            shard.apply(key, value, offset)
+        return shard
+
+    def resign(self) -> None:
+        shard, self.shards.current = self.shards.current, None
+        if shard is not None:
+            shard.end()
+
+    def kill(self) -> None:
+        """Whatever was under way never goes on."""
+        self.resign()
+        for task in [*self.tasks]:
+            task.cancel()
+        self.pass_ms(0)
+
+    def close(self) -> None:
+        self.kill()
+        unseen = [each for each in self.loop.unseen if not self.is_expected(each)]
+        self.loop.close()
+        assert not unseen, unseen
+
+    def is_expected(self, unseen: dict[str, Any]) -> bool:
+        return False
+
+    # Time
+
+    def run(self, work: Coroutine[Any, Any, Any]) -> Any:
+        return self.loop.run_until_complete(work)
+
+    def pass_ms(self, milliseconds: float) -> None:
+        self.loop.pass_time(milliseconds / 1000)
+
+    # What is asked
+
+    @property
+    def shard(self) -> TransactionShard:
+        assert self.shards.current is not None
+        return self.shards.current
+
+    def state(self, transactional_id: str = ID) -> str:
+        found = self.shard.transactions.get(transactional_id)
+        return "none" if found is None else found.state.shown
+
+    def put(self, txn: Transaction) -> Transaction:
+        """As if it had come to this."""
+        self.shard.transactions[txn.transactional_id] = txn
+        return txn
+
+    def told(self, work: Coroutine[Any, Any, Any]) -> str:
+        """The name of the error, or of none."""
+        try:
+            self.run(work)
+        except KafkaError as failure:
+            return failure.error.name
+        return "NONE"
+
+    def begun(self, work: Coroutine[Any, Any, Any]) -> asyncio.Task[Any]:
+        """Until it waits for something."""
+        task = self.loop.create_task(work)
+        self.pass_ms(0)
+        return task
+
+    def init(
+        self, expected: Producer | None = None, *, name: str = ID, timeout_ms: int = TIMEOUT_MS
+    ) -> Coroutine[Any, Any, Producer]:
+        return _finished(lambda: self.coordinator.init(name, expected, timeout_ms=timeout_ms))
+
+    def add(
+        self,
+        producer: Producer,
+        partitions: frozenset[TopicPartition] = EVENTS,
+        *,
+        name: str = ID,
+        client: int = 0,
+    ) -> Coroutine[Any, Any, None]:
+        return _waited(
+            lambda: self.coordinator.add(name, producer, partitions, client_version=client)
+        )
+
+    def end(
+        self, producer: Producer, *, is_commit: bool = True, name: str = ID, client: int = 0
+    ) -> Coroutine[Any, Any, Producer]:
+        return _finished(lambda: self.coordinator.end(name, Ending(producer, is_commit, client)))
+
+    def open(self, *, partitions: frozenset[TopicPartition] = EVENTS, name: str = ID) -> Producer:
+        """A producer with an open transaction."""
+        producer: Producer = self.run(self.init(name=name))
+        self.run(self.add(producer, partitions, name=name))
+        return producer
+
+
+async def _finished(ask: Callable[[], Any]) -> Producer:
+    """However long it takes."""
+    outcome = ask()
+    producer: Producer = outcome if isinstance(outcome, Producer) else await outcome()
+    return producer
+
+
+async def _waited(ask: Callable[[], Any]) -> None:
+    await wait_for(ask())
+
+
+def as_logged(transactions: dict[str, Transaction]) -> dict[str, Transaction]:
+    """Without what is in no log."""
+    return {
+        name: replace(txn, last_epoch=NO_EPOCH) for name, txn in transactions.items()
+    }

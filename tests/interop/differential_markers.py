@@ -31,7 +31,7 @@ LATER_COORDINATOR = 5
 
 def records(scope: Scope) -> Iterator[Step]:
     """Of two producers at once, one of which aborts, in one partition."""
-    yield from coordinated(scope)
+    yield from coordinated()
     last = None
     for telling in tellings(scope, "records", *TRANSACTIONS_SINCE):
         last = telling
@@ -75,7 +75,7 @@ def _read_in_old_versions(scope: Scope, telling: Telling) -> Iterator[Step]:
 
 def markers(scope: Scope) -> Iterator[Step]:
     """As those of a coordinator, or of who ends a transaction that hangs."""
-    yield from coordinated(scope)
+    yield from coordinated()
     for telling in tellings(scope, "markers", ApiKey.WRITE_TXN_MARKERS, ApiKey.END_TXN):
         yield from has_its_topic(telling)
         for time in ("first", "second"):

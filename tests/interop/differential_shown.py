@@ -47,7 +47,13 @@ def shown(facts: Facts, value: Any, name: str = "") -> Any:
             if facts.version in field.versions
         }
     if isinstance(value, list):
-        return [shown(facts, each, name) for each in value]
+        told = [shown(facts, each, name) for each in value]
+        # Kafka's are those of a hash table.
+        return (
+            sorted(told)
+            if facts.key is ApiKey.DESCRIBE_TRANSACTIONS and name == "partitions"
+            else told
+        )
     return SHOWN[name](facts, value) if name in SHOWN else value
 
 

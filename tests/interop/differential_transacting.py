@@ -14,7 +14,6 @@ from typing import Any
 from odradek.protocol.api_keys import ApiKey
 from tests.interop.differential_requests import (
     Asked,
-    Scope,
     Step,
     Values,
     created,
@@ -60,7 +59,7 @@ P, NOBODY = By(), By("nobody")
 MISTAKEN = {"nobody": NOBODY, "an old epoch": By(later=-1), "a later epoch": By(later=1)}
 
 
-def coordinated(scope: Scope) -> Iterator[Step]:
+def coordinated() -> Iterator[Step]:
     """Both coordinate transactions in every partition, and have loaded them."""
     ids = [f"any-{number}" for number in range(30)]
     how = {"is_eventual": True, "not_yet": NOT_YET_THERE}

@@ -38,12 +38,13 @@ LONGEST_MS = 900_000
 SHORT_MS = 100
 MANY_KEYS_SINCE = 4
 KNOWN_SINCE = 3
+SILENCE_S = 2.0
 METADATA_MAX = 4096
 
 
 def coordinators(scope: Scope) -> Iterator[Step]:
     key = ApiKey.FIND_COORDINATOR
-    yield from coordinated(scope)
+    yield from coordinated()
     for version in scope.of(key, 1):
         if version < MANY_KEYS_SINCE:
             cases: Mapping[str, Values] = {
@@ -62,7 +63,7 @@ def coordinators(scope: Scope) -> Iterator[Step]:
 
 def lifetimes(scope: Scope) -> Iterator[Step]:
     """Of transactions that are ended in order."""
-    yield from _prepared(scope)
+    yield from _prepared()
     for telling in tellings(scope, "lifetimes", *OF_TRANSACTIONS):
         yield from has_its_topic(telling)
         yield describe(telling, "not there yet")
@@ -88,24 +89,27 @@ def lifetimes(scope: Scope) -> Iterator[Step]:
 
 
 def _ended_again(telling: Telling) -> Iterator[Step]:
+    """What has an epoch for each transaction takes an abort for one without records."""
     yield end(telling, "aborted again", committed=False)
+    yield settled(telling, "CompleteAbort")
     yield end(telling, "committed after it was aborted", committed=True)
     for name, by in MISTAKEN.items():
         yield end(telling, f"aborted again by {name}", by, committed=False)
-    yield describe(telling, "as it was")
+        yield settled(telling, "CompleteAbort")
 
 
 def refusals(scope: Scope) -> Iterator[Step]:
     """Of what makes no sense, before a transaction and in it."""
-    yield from _prepared(scope)
+    yield from _prepared()
     for telling in tellings(scope, "refusals", *OF_TRANSACTIONS):
         yield from has_its_topic(telling)
         yield from _not_made(telling)
         for time in ("first", "second"):
             yield init(telling, f"p is made for the {time} time", "p")
         yield init(telling, "q is made", "q", transactional_id=f"{telling.group}-q")
-        for committed in (True, False):
-            yield end(telling, f"ended before it began, {committed}", committed=committed)
+        yield end(telling, "committed before it began", learns="p")
+        yield end(telling, "aborted before it began", committed=False, learns="p")
+        yield settled(telling, "CompleteAbort" if following(telling, 1) == 0 else "Empty")
         yield from _mistaken(telling, "before")
         yield send(telling, "sent before it was added")
         yield from _added_wrongly(telling)
@@ -179,7 +183,7 @@ def _sent_wrongly(telling: Telling) -> Iterator[Step]:
 
 def offsets(scope: Scope) -> Iterator[Step]:
     """Of groups, in transactions."""
-    yield from _prepared(scope)
+    yield from _prepared()
     for telling in tellings(scope, "offsets-in-transactions", *OF_TRANSACTIONS):
         yield from has_its_topic(telling)
         yield init(telling, "p is made", "p")
@@ -203,8 +207,9 @@ def offsets(scope: Scope) -> Iterator[Step]:
 def _committed(telling: Telling) -> Iterator[Step]:
     for name, lines in {
         "one": [line(TOPIC, 0, 5, "told", committed_leader_epoch=3)],
-        "two": [line(TOPIC, 0, 6), line(TOPIC, 1, 7, None)],
-        "too many words": [line(TOPIC, 1, 10, "x" * (METADATA_MAX + 1)), line(TOPIC, 0, 8)],
+        "without words": [line(TOPIC, 1, 7, None)],
+        "twice": [line(TOPIC, 0, 5), line(TOPIC, 0, 6)],
+        "too many words": [line(TOPIC, 1, 10, "x" * (METADATA_MAX + 1)), line(OTHER_TOPIC, 0, 8)],
         "what there is not": [line("nope", 0, 1), line(TOPIC, 7, 1), line(OTHER_TOPIC, 0, 2)],
         "nothing": [],
     }.items():
@@ -233,7 +238,7 @@ def _by_members(telling: Telling) -> Iterator[Step]:
 
 def fences(scope: Scope) -> Iterator[Step]:
     """Producers that are made anew, and what becomes of those before."""
-    yield from _prepared(scope)
+    yield from _prepared()
     for telling in tellings(scope, "fences", *OF_TRANSACTIONS):
         yield from has_its_topic(telling)
         yield init(telling, "p is made", "p")
@@ -291,7 +296,7 @@ def _timed_out(telling: Telling) -> Iterator[Step]:
 
 
 def lists(scope: Scope) -> Iterator[Step]:
-    yield from _prepared(scope)
+    yield from _prepared()
     for telling in tellings(scope, "lists-of-transactions", *OF_TRANSACTIONS):
         yield from has_its_topic(telling)
         names = {alias: f"{telling.group}-{alias}" for alias in ("e", "o", "c")}
@@ -325,7 +330,7 @@ def lists(scope: Scope) -> Iterator[Step]:
 
 def verifications(scope: Scope) -> Iterator[Step]:
     """What brokers ask of coordinators: many transactions, to be added to or only looked at."""
-    yield from _prepared(scope)
+    yield from _prepared()
     for telling in tellings(scope, "verified", *OF_TRANSACTIONS):
         if telling.version(ApiKey.ADD_PARTITIONS_TO_TXN) < BATCHED_SINCE:
             continue
@@ -342,7 +347,9 @@ def verifications(scope: Scope) -> Iterator[Step]:
         yield _several(telling, "of nobody", {"nobody": True, "p": True})
         yield _several(telling, "unknown", {"p": True, "q": False}, partitions=[0, 7])
         yield _several(telling, "no partitions", {"p": True}, partitions=[])
-        yield _several(telling, "none", {})
+        nothing = {"transactions": []}
+        key = ApiKey.ADD_PARTITIONS_TO_TXN
+        yield telling.step("of none", key, nothing, patience_s=SILENCE_S)
         for alias in ("p", "q"):
             name = f"{telling.group}-{alias}"
             yield end(telling, f"{alias} ends", By(alias), transactional_id=name)
@@ -376,6 +383,6 @@ def _several(
     return telling.step(name, ApiKey.ADD_PARTITIONS_TO_TXN, values)
 
 
-def _prepared(scope: Scope) -> Iterator[Step]:
+def _prepared() -> Iterator[Step]:
     yield from prepared()
-    yield from coordinated(scope)
+    yield from coordinated()

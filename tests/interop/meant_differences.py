@@ -176,9 +176,16 @@ MEANT: Mapping[str, Sequence[Meant]] = {
     "versions": [
         Meant(
             ApiKey.API_VERSIONS,
-            "Each says what it serves: here no transactions and ACLs yet, but versions and APIs "
-            "that Kafka 3.9.1 has not.",
+            "Each says what it serves: here no ACLs yet, but versions and APIs that Kafka 3.9.1 has "
+            "not.",
             path=r"api_keys\[\d+\](\.(min|max)_version)?",
+        ),
+        Meant(
+            ApiKey.API_VERSIONS,
+            "Clusters with ZooKeeper begin without features; ours are alone with their store, and "
+            "begin as those of later releases do.",
+            path=r"(supported|finalized)_features\[transaction\.version\]",
+            kafka=ABSENT,
         ),
     ],
     "configs": [

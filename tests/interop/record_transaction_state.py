@@ -14,38 +14,28 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
-from odradek.protocol.api_keys import ApiKey
 from odradek.protocol.internal.log_record import VERSION, part_version
 from odradek.protocol.internal.transaction_log import TransactionLogKey, TransactionLogValue
-from odradek.protocol.records.record_set import batches_of_any_magic
 from odradek.protocol.schema import Message
 from tests.support.apache_kafka import ApacheKafka, ZooKeeper, kraft_broker, zookeeper_broker
-from tests.support.group_members import wait_until
-from tests.support.group_wire import find_coordinator
 from tests.support.kafka_jars import KAFKA_3_9, KAFKA_4_1, kafka_jars
 from tests.support.log_dump import dumped_batches
 from tests.support.message_oracle import KafkaClass, answers, parsed_json, read_question
-from tests.support.partition_client import create_topic
 from tests.support.recorded_transactions import (
     TRANSACTION_STATE,
     RecordedMarker,
     RecordedRecord,
     RecordedTransactions,
+    records_of,
     save,
 )
-from tests.support.transaction_wire import WireProducer, settled, state_of
-from tests.support.wire_client import call
-
-TOPIC, PARTITIONS = "events", 2
-SHORT_MS = 500
-#: In which a producer tells that it speaks the second version.
-SECOND_PRODUCE, SECOND_END = 12, 5
-TRANSACTIONAL_ID_NOT_FOUND = 105
-PROPERTIES = {
-    "transactional.id.expiration.ms": "3000",
-    "transaction.remove.expired.transaction.cleanup.interval.ms": "200",
-    "transaction.abort.timed.out.transaction.cleanup.interval.ms": "200",
-}
+from tests.support.transaction_story import (
+    PARTITIONS,
+    PROPERTIES,
+    TOPIC,
+    transact,
+    transact_in_second_version,
+)
 
 
 def main() -> None:
@@ -69,50 +59,6 @@ def record(directory: Path) -> Iterator[RecordedTransactions]:
     yield recorded(second, KAFKA_4_1)
 
 
-def transact(address: str) -> None:
-    create_topic(address, TOPIC, partitions=PARTITIONS)
-    find_coordinator(address)
-    with WireProducer(address, "forgotten") as producer:
-        producer.init()
-    wait_until(lambda: is_forgotten(address, "forgotten"))
-    with WireProducer(address, "committer") as producer:
-        producer.init()
-        for partition in range(PARTITIONS):
-            producer.write(TOPIC, b"committed", partition=partition)
-        producer.commit_offset("group", TOPIC, 1)
-        producer.commit()
-        producer.write(TOPIC, b"aborted")
-        producer.abort()
-    with WireProducer(address, "fenced") as producer, WireProducer(address, "fenced") as other:
-        producer.init()
-        producer.write(TOPIC, b"fenced")
-        other.init()
-    with WireProducer(address, "late", timeout_ms=SHORT_MS) as producer:
-        producer.init()
-        producer.write(TOPIC, b"late")
-        wait_until(lambda: state_of(address, "late") == "CompleteAbort")
-    with WireProducer(address, "open") as producer:
-        producer.init()
-        producer.write(TOPIC, b"open", partition=1)
-
-
-def transact_in_second_version(address: str) -> None:
-    with WireProducer(address, "second") as producer:
-        producer.init()
-        for committed in (True, False):
-            answer = settled(lambda: producer.ask_produce(TOPIC, b"second", version=SECOND_PRODUCE))
-            assert answer == "NONE", answer
-            answer = producer.ask_end(committed=committed, version=SECOND_END)
-            assert answer == "NONE", answer
-        wait_until(lambda: state_of(address, "second") == "CompleteAbort")
-
-
-def is_forgotten(address: str, transactional_id: str) -> bool:
-    asked = {"transactional_ids": [transactional_id]}
-    (described,) = call(address, ApiKey.DESCRIBE_TRANSACTIONS, 0, **asked).transaction_states
-    return bool(described.error_code == TRANSACTIONAL_ID_NOT_FOUND)
-
-
 def recorded(broker: ApacheKafka, release: str) -> RecordedTransactions:
     """Of a broker that has stopped."""
     return RecordedTransactions(
@@ -123,21 +69,17 @@ def recorded(broker: ApacheKafka, release: str) -> RecordedTransactions:
 
 
 def _records(broker: ApacheKafka, release: str) -> Iterator[RecordedRecord]:
-    found = [
-        (int(path.parent.name.rpartition("-")[2]), record.key, record.value)
-        for path in sorted(broker.data_directory.glob("__transaction_state-*/*.log"))
-        for batch in batches_of_any_magic(path.read_bytes())
-        for record in batch.records()
-    ]
-    keys = _shown(release, TransactionLogKey, [key for _, key, _ in found])
-    values = iter(_shown(release, TransactionLogValue, [each for _, _, each in found if each]))
-    for (partition, key, value), shown in zip(found, keys, strict=True):
+    found = records_of(broker.data_directory)
+    keys = _shown(release, TransactionLogKey, [each.key for each in found])
+    stored = [each.value for each in found if each.value is not None]
+    values = iter(_shown(release, TransactionLogValue, stored))
+    for each, shown in zip(found, keys, strict=True):
         yield RecordedRecord(
-            partition=partition,
-            key=key.hex(),
-            value=value.hex() if value else None,
+            partition=each.partition,
+            key=each.key.hex(),
+            value=None if each.value is None else each.value.hex(),
             shown_key=shown,
-            shown_value=next(values) if value else None,
+            shown_value=None if each.value is None else next(values),
         )
 
 

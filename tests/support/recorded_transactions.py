@@ -11,8 +11,12 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
+from odradek.protocol.records.record_set import batches_of_any_magic
+
+#: Of ``__transaction_state``, on the brokers that wrote it.
+STATE_PARTITIONS = 4
 TRANSACTION_STATE = Path(__file__).resolve().parents[1] / "vectors" / "transaction_state.json"
 
 
@@ -65,3 +69,21 @@ def recorded_transactions() -> list[RecordedTransactions]:
         )
         for each in json.loads(TRANSACTION_STATE.read_text())
     ]
+
+
+class LogRecord(NamedTuple):
+    partition: int
+    key: bytes
+    value: bytes | None
+
+
+def records_of(data_directory: Path) -> list[LogRecord]:
+    """All that a broker has written into ``__transaction_state``, partition by partition."""
+    found = []
+    for path in sorted(data_directory.glob("__transaction_state-*/*.log")):
+        partition = int(path.parent.name.rpartition("-")[2])
+        for batch in batches_of_any_magic(path.read_bytes()):
+            for record in batch.records():
+                assert record.key is not None
+                found.append(LogRecord(partition, record.key, record.value))
+    return found

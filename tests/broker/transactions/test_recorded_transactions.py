@@ -2,17 +2,25 @@
 
 import pytest
 
+from odradek.broker.coordinator.key_partition import partition_of
+from odradek.broker.transactions.records import (
+    read_key,
+    read_value,
+    transaction_key,
+    transaction_value,
+)
 from odradek.protocol.internal.log_record import decode_part, encode_part, part_version
 from odradek.protocol.internal.transaction_log import TransactionLogKey, TransactionLogValue
 from odradek.protocol.records.batch import RecordBatch
 from odradek.protocol.records.control import EndTransactionMarker, marker_batch, marker_of
 from tests.support.kafka_jars import KAFKA_3_9, KAFKA_4_1
 from tests.support.kafka_json import to_json
-from tests.support.recorded_transactions import recorded_transactions
+from tests.support.recorded_transactions import STATE_PARTITIONS, recorded_transactions
 
 RECORDED = {each.release: each for each in recorded_transactions()}
 #: In which each release writes its values, by what its cluster has agreed on.
 VALUE_VERSIONS = {KAFKA_3_9: 0, KAFKA_4_1: 1}
+SERVER_VERSIONS = {KAFKA_3_9: 0, KAFKA_4_1: 2}
 
 
 @pytest.fixture(params=RECORDED)
@@ -40,6 +48,21 @@ class TestRecords:
                     stored = bytes.fromhex(text)
                     again = encode_part(decode_part(message, stored), part_version(stored))
                     assert again == stored
+
+    def test_the_coordinator_reads_and_writes_the_same(self, recorded):
+        for each in recorded.records:
+            if each.value is not None:
+                stored = bytes.fromhex(each.value)
+                transactional_id = read_key(bytes.fromhex(each.key))
+                transaction = read_value(transactional_id, stored)
+                version = SERVER_VERSIONS[recorded.release]
+                assert transaction_key(transactional_id).hex() == each.key
+                assert transaction_value(transaction, server_version=version) == stored
+
+    def test_every_id_is_in_the_partition_where_it_is_looked_for(self, recorded):
+        for each in recorded.records:
+            transactional_id = each.shown_key["transactionalId"]
+            assert partition_of(transactional_id, STATE_PARTITIONS) == each.partition
 
     def test_values_are_of_the_version_of_their_release(self, recorded):
         values = [bytes.fromhex(each.value) for each in recorded.records if each.value]

@@ -176,8 +176,7 @@ MEANT: Mapping[str, Sequence[Meant]] = {
     "versions": [
         Meant(
             ApiKey.API_VERSIONS,
-            "Each says what it serves: here no ACLs yet, but versions and APIs that Kafka 3.9.1 has "
-            "not.",
+            "Each says what it serves: here no ACLs yet, but versions and APIs that 3.9.1 has not.",
             path=r"api_keys\[\d+\](\.(min|max)_version)?",
         ),
         Meant(

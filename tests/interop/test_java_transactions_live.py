@@ -17,7 +17,7 @@ from tests.support.group_wire import find_coordinator
 from tests.support.java_conversation import JavaConversation, JavaRefused, jars
 from tests.support.kafka_jars import KAFKA_4_1
 from tests.support.new_topics import new_topic
-from tests.support.partition_client import PartitionClient
+from tests.support.partition_client import LATEST, PartitionClient
 
 __all__ = ["jars", "new_store", "new_topic"]
 
@@ -111,14 +111,22 @@ def consumer(program):
         each.ask("close")
 
 
-def seen(broker, topic, *, partition=0, is_committed=True):
+def seen(broker, topic, *, partition=0):
+    """Of what is committed."""
     with PartitionClient(broker.address, topic, partition) as client:
-        read = committed_values(client) if is_committed else written_values(client)
-    return [value.decode() for value in read]
+        return [value.decode() for value in committed_values(client)]
 
 
-def written_values(client):
-    return [each.value for each in client.records()]
+def wait_until_seen(broker, topic, *values, partition=0):
+    """A producer may go on before its markers are written."""
+    with PartitionClient(broker.address, topic, partition) as client:
+        wait_until(lambda: stable_end(client) == client.offset_at(LATEST))
+    assert seen(broker, topic, partition=partition) == list(values)
+
+
+def written(broker, topic):
+    with PartitionClient(broker.address, topic) as client:
+        return [each.value.decode() for each in client.records()]
 
 
 def test_what_is_committed_is_seen_and_what_is_aborted_is_not(producer, broker, topic):
@@ -129,12 +137,12 @@ def test_what_is_committed_is_seen_and_what_is_aborted_is_not(producer, broker, 
     assert seen(broker, topic) == []
     assert seen(broker, topic, partition=1) == []
     only.ask("commit")
-    assert seen(broker, topic) == ["a", "b"]
-    assert seen(broker, topic, partition=1) == ["c"]
+    wait_until_seen(broker, topic, "a", "b")
+    wait_until_seen(broker, topic, "c", partition=1)
     assert only.transact(topic, "d", end="abort") == [3]
     assert only.transact(topic, "e") == [5]
-    assert seen(broker, topic) == ["a", "b", "e"]
-    assert seen(broker, topic, is_committed=False) == ["a", "b", "d", "e"]
+    wait_until_seen(broker, topic, "a", "b", "e")
+    assert written(broker, topic) == ["a", "b", "d", "e"]
 
 
 def test_offsets_of_a_group_are_committed_with_what_was_made_of_them(
@@ -165,9 +173,9 @@ def test_offsets_of_a_group_are_committed_with_what_was_made_of_them(
             copier.ask("commit")
         copied += values
     assert copied == wanted
-    assert seen(broker, topic) == wanted
+    wait_until_seen(broker, topic, *wanted)
     # Three transactions in the source, with a marker after each.
-    assert committed(broker.address, group) == {(source, 0): 63}
+    wait_until(lambda: committed(broker.address, group) == {(source, 0): 63})
 
 
 def test_offsets_of_another_generation_are_refused(producer, consumer, broker, topic):
@@ -185,7 +193,7 @@ def test_offsets_of_another_generation_are_refused(producer, consumer, broker, t
     now = {"generation": told["generation"], "member": told["member"]}
     writer.ask("offsets", **asked, **now)
     writer.ask("commit")
-    assert committed(broker.address, group) == {(topic, 0): 7}
+    wait_until(lambda: committed(broker.address, group) == {(topic, 0): 7})
 
 
 def test_a_producer_whose_id_another_took_is_fenced(producer, broker, topic):
@@ -198,7 +206,7 @@ def test_a_producer_whose_id_another_took_is_fenced(producer, broker, topic):
     assert set(first.send(topic, "late")) & FENCED
     assert first.refused("commit") in FENCED | {"KafkaException"}
     assert first.refused("begin") in FENCED | {"KafkaException"}
-    assert seen(broker, topic) == ["before", "after"]
+    wait_until_seen(broker, topic, "before", "after")
 
 
 def test_a_transaction_that_takes_too_long_is_aborted(producer, broker, topic):
@@ -210,7 +218,7 @@ def test_a_transaction_that_takes_too_long_is_aborted(producer, broker, topic):
     with pytest.raises(JavaRefused):
         late.ask("commit")
     producer().transact(topic, "in time")
-    assert seen(broker, topic) == ["in time"]
+    wait_until_seen(broker, topic, "in time")
 
 
 def test_a_timeout_beyond_the_limit_is_refused(producer):
@@ -231,7 +239,7 @@ def test_a_producer_goes_on_when_its_broker_was_killed(producer, broker, topic):
     only.ask("commit")
     only.transact(topic, "after", end="abort")
     only.transact(topic, "at last")
-    assert seen(broker, topic) == ["before", "across", "the kill", "at last"]
+    wait_until_seen(broker, topic, "before", "across", "the kill", "at last")
 
 
 def test_every_transaction_has_an_epoch_of_its_own_where_both_know_how(

@@ -92,7 +92,6 @@ def routes(broker: Services) -> Mapping[ApiKey, Route]:
 def _records(broker: Services) -> list[Route]:
     replicas, cluster, now_ms = broker.replicas, broker.cluster, broker.now_ms
     limits = broker.settings.current.broker
-    ending = write_txn_markers.World(broker.groups, now_ms, limits.request_timeout_ms)
     return [
         Route(
             ApiKey.PRODUCE,
@@ -133,11 +132,6 @@ def _records(broker: Services) -> list[Route]:
             ApiKey.ALTER_REPLICA_LOG_DIRS,
             partial(alter_replica_log_dirs.handle, broker.moves),
             alter_replica_log_dirs.refused,
-        ),
-        Route(
-            ApiKey.WRITE_TXN_MARKERS,
-            partial(write_txn_markers.handle, replicas, ending),
-            write_txn_markers.refused,
         ),
     ]
 
@@ -253,6 +247,8 @@ def _groups(broker: Services) -> list[Route]:
 
 def _transactions(broker: Services) -> list[Route]:
     transactions, cluster = broker.transactions, broker.cluster
+    timeout_ms = broker.settings.current.broker.request_timeout_ms
+    ending = write_txn_markers.World(broker.groups, broker.now_ms, timeout_ms)
     return [
         Route(
             ApiKey.INIT_PRODUCER_ID,
@@ -270,6 +266,11 @@ def _transactions(broker: Services) -> list[Route]:
             add_offsets_to_txn.refused,
         ),
         Route(ApiKey.END_TXN, partial(end_txn.handle, transactions), end_txn.refused),
+        Route(
+            ApiKey.WRITE_TXN_MARKERS,
+            partial(write_txn_markers.handle, broker.replicas, ending),
+            write_txn_markers.refused,
+        ),
         Route(
             ApiKey.DESCRIBE_TRANSACTIONS,
             partial(describe_transactions.handle, transactions),

@@ -1,4 +1,4 @@
-"""When is what done to the logs, to groups and transactions?  The settings say, and may change meanwhile.
+"""When is what done to logs, groups and transactions?  The settings say, and may change meanwhile.
 
 As in Kafka, an interval of 0 or less means once, after the start; but for the cleaner's, which is a
 pause.
@@ -74,20 +74,31 @@ def start_schedules(
     )
     every("compaction", lambda: settings.current.cleaner.backoff_ms / 1000, care.compact)
     every("removal", lambda: _REMOVAL_EVERY_S, care.remove)
-    background.every(
-        lambda: min(settings.current.groups.retention_check_interval_ms / 1000, _LONGEST_S),
+    _coordinate(background, groups, transactions, settings)
+
+
+def _coordinate(
+    background: Background, groups: Groups, transactions: Transactions, settings: DynamicSettings
+) -> None:
+    def every(
+        name: str, interval_ms: Callable[[], int], job: Callable[[], Awaitable[None]]
+    ) -> None:
+        background.every(lambda: min(interval_ms() / 1000, _LONGEST_S), job, name=name)
+
+    every(
+        "offset expiry",
+        lambda: settings.current.groups.retention_check_interval_ms,
         groups.forget_unused,
-        name="offset expiry",
     )
-    background.every(
-        lambda: min(settings.current.transactions.abort_check_interval_ms / 1000, _LONGEST_S),
+    every(
+        "transaction timeouts",
+        lambda: settings.current.transactions.abort_check_interval_ms,
         transactions.abort_timed_out,
-        name="transaction timeouts",
     )
-    background.every(
-        lambda: min(settings.current.transactions.expiration_check_interval_ms / 1000, _LONGEST_S),
+    every(
+        "transactional id expiry",
+        lambda: settings.current.transactions.expiration_check_interval_ms,
         transactions.forget_expired,
-        name="transactional id expiry",
     )
 
 

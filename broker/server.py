@@ -163,12 +163,11 @@ class Server:
         await parts.services.features.start()
         self._undo.push_async_callback(parts.groups.close)
         self._undo.push_async_callback(parts.transactions.close)
-        start_schedules(
-            self._background, parts.care, parts.groups, parts.transactions, settings
-        )
+        start_schedules(self._background, parts.care, parts.groups, parts.transactions, settings)
         self._undo.push_async_callback(self._stop_sockets)  # before the controller is closed
         self._sockets.accept()
         await self._wait_for_picture(settings.current.network)
+        await parts.services.features.look()  # the first controller of a cluster has written them
         await self._wait_for_leaders(logs)
         self._answerer = held_back.let_go()
         log.info("Broker %d of cluster %s is running", broker_id, cluster_id)

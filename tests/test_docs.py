@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from odradek.broker.groups.classic import state as group_state
-from odradek.broker.transactions import transaction_state
 from odradek.broker.settings import reference as settings_reference
+from odradek.broker.transactions import transaction_state
 from odradek.controller import partition_state, replica_state
 from odradek.protocol.reference import as_markdown
 from tests.support.state_diagrams import diagram
@@ -41,7 +41,9 @@ def test_the_tables_of_settings_are_fresh():
     assert (ROOT / "docs/configuration.md").read_text() == settings_reference.as_markdown()
 
 
-@pytest.mark.parametrize("machine", [partition_state, replica_state, group_state, transaction_state])
+@pytest.mark.parametrize(
+    "machine", [partition_state, replica_state, group_state, transaction_state]
+)
 def test_the_diagrams_of_states_are_fresh(machine):
     assert f"\n\n{diagram(machine.MOVES)}\n\n" in (ROOT / "docs/architecture.md").read_text()
 

@@ -61,6 +61,10 @@ class Loading(Generic[AnyShard]):
         #: What happened too late to be read: see Shards.when_loaded.
         self.afterwards: list[Callable[[AnyShard], None]] = []
 
+    @property
+    def is_going_on(self) -> bool:
+        return isinstance(self.failure, CoordinatorLoadInProgress)
+
 
 class Shards(Generic[AnyShard]):
     """The partitions of one internal topic that this broker leads."""
@@ -79,7 +83,8 @@ class Shards(Generic[AnyShard]):
 
     @property
     def is_loading(self) -> bool:
-        return bool(self._loading)
+        """What could not be loaded is not being loaded any more."""
+        return any(each.is_going_on for each in self._loading.values())
 
     def shard(self, index: int) -> AnyShard:
         """Raises what a client is told if there is none."""
@@ -94,7 +99,7 @@ class Shards(Generic[AnyShard]):
         found, loading = self._loaded.get(index), self._loading.get(index)
         if found is not None:
             act(found[1])
-        elif loading is not None and isinstance(loading.failure, CoordinatorLoadInProgress):
+        elif loading is not None and loading.is_going_on:
             loading.afterwards.append(act)
 
     # What the controller says

@@ -182,7 +182,7 @@ class PartitionLog:
         if self.is_replicated(written):
             tell(None)
         else:
-            self._means.start(self._tell_when_replicated(written, tell), "group replication")
+            self._means.start(self._tell_when_replicated(written, tell), "replication")
 
     async def _tell_when_replicated(self, written: Written, tell: Told) -> None:
         try:

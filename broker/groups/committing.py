@@ -13,8 +13,8 @@ from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from odradek.broker.coordinator.batches import KeyValue
-from odradek.broker.groups.group import Committer, Group
 from odradek.broker.coordinator.log_failures import OF_A_COMMIT, told
+from odradek.broker.groups.group import Committer, Group
 from odradek.broker.groups.offsets import NEVER, Commit, Place
 from odradek.broker.groups.records import offset_key, offset_value
 from odradek.broker.groups.shard import GroupShard

@@ -16,8 +16,6 @@ Records:
     produce_verification.py   those that begin a transaction, of which a coordinator must know
     produce_lines.py          what is told of those that are refused
     unread_records.py         those that have to be read first, elsewhere
-    write_txn_markers.py      end the transactions that they are in
-    init_producer_id.py       an id for an idempotent producer
     fetch.py                  read them, or wait for them
     list_offsets.py           at which offsets they are
     offset_for_leader_epoch.py  where a leader's ended
@@ -52,6 +50,17 @@ Groups:
     delete_groups.py          delete them
     consumer_group_heartbeat.py  all that a member of the consumer protocol has to say
     consumer_group_describe.py  state and members of a group of that protocol
+
+Transactions:
+
+    init_producer_id.py       a producer gets its id and epoch
+    add_partitions_to_txn.py  partitions that it writes to
+    add_offsets_to_txn.py     offsets that it commits
+    end_txn.py                commit or abort
+    write_txn_markers.py      tell the partitions
+    describe_transactions.py  state and partitions
+    list_transactions.py      which there are
+    transaction_answers.py    what these have in common
 
 Topics:
 

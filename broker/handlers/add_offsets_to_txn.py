@@ -5,32 +5,18 @@ They are kept in one partition of ``__consumer_offsets``, which is added like an
 
 from __future__ import annotations
 
-from collections.abc import Set
 from functools import partial
 from typing import Protocol
 
 from odradek.broker.call import Call, Parked
-from odradek.broker.handlers.fencing import as_known
+from odradek.broker.handlers.transaction_answers import as_known
 from odradek.broker.metadata.internal_topics import CONSUMER_OFFSETS
+from odradek.broker.transactions.coordinator import TransactionCoordinator
 from odradek.broker.transactions.shard import Waiting, wait_for
 from odradek.broker.transactions.transaction_state import Producer
 from odradek.protocol.api.add_offsets_to_txn import AddOffsetsToTxnRequest, AddOffsetsToTxnResponse
 from odradek.protocol.errors import KafkaError, code_of
 from odradek.protocol.types import TopicPartition
-
-
-class Transactions(Protocol):
-    """The part of the coordinator that is needed here."""
-
-    def add(
-        self,
-        transactional_id: str,
-        producer: Producer,
-        partitions: Set[TopicPartition],
-        /,
-        *,
-        client_version: int,
-    ) -> Waiting | None: ...
 
 
 class Groups(Protocol):
@@ -40,7 +26,7 @@ class Groups(Protocol):
 
 
 def handle(
-    transactions: Transactions, groups: Groups, call: Call[AddOffsetsToTxnRequest]
+    transactions: TransactionCoordinator, groups: Groups, call: Call[AddOffsetsToTxnRequest]
 ) -> AddOffsetsToTxnResponse | Parked[AddOffsetsToTxnResponse]:
     request = call.request
     offsets = TopicPartition(CONSUMER_OFFSETS, groups.partition_of(request.group_id))
@@ -62,6 +48,4 @@ async def _answer_later(waiting: Waiting) -> AddOffsetsToTxnResponse:
 
 
 def refused(call: Call[AddOffsetsToTxnRequest], failure: KafkaError) -> AddOffsetsToTxnResponse:
-    return AddOffsetsToTxnResponse(
-        throttle_time_ms=0, error_code=code_of(as_known(failure, call))
-    )
+    return AddOffsetsToTxnResponse(throttle_time_ms=0, error_code=code_of(as_known(failure, call)))

@@ -7,14 +7,15 @@ transaction.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence, Set
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import NamedTuple, Protocol
 
 from odradek.broker.call import Call, Parked
-from odradek.broker.handlers.fencing import as_known
+from odradek.broker.handlers.transaction_answers import as_known
 from odradek.broker.metadata.internal_topics import INTERNAL_TOPICS
+from odradek.broker.transactions.coordinator import TransactionCoordinator
 from odradek.broker.transactions.shard import Waiting
 from odradek.broker.transactions.transaction_state import EPOCH_FOR_EACH, Producer
 from odradek.protocol.api.add_partitions_to_txn import (
@@ -33,28 +34,6 @@ _FIRST_VERSION_OF_BROKERS = 4
 Request = AddPartitionsToTxnRequest
 Response = AddPartitionsToTxnResponse
 Codes = Mapping[TopicPartition, int]
-
-
-class Transactions(Protocol):
-    """The part of the coordinator that is needed here."""
-
-    def add(
-        self,
-        transactional_id: str,
-        producer: Producer,
-        partitions: Set[TopicPartition],
-        /,
-        *,
-        client_version: int,
-    ) -> Waiting | None: ...
-
-    def verify(
-        self,
-        transactional_id: str,
-        producer: Producer,
-        partitions: Collection[TopicPartition],
-        /,
-    ) -> Mapping[TopicPartition, KafkaError | None]: ...
 
 
 class Cluster(Protocol):
@@ -89,7 +68,7 @@ class Asked(NamedTuple):
 
 
 def handle(
-    transactions: Transactions, cluster: Cluster, call: Call[Request]
+    transactions: TransactionCoordinator, cluster: Cluster, call: Call[Request]
 ) -> Response | Parked[Response]:
     outcomes = [_outcome(transactions, cluster, asked, call) for asked in _asked(call)]
     if any(each.waiting is not None for each in outcomes):
@@ -109,12 +88,8 @@ async def _answer_later(call: Call[Request], outcomes: Sequence[Outcome]) -> Res
 def _asked(call: Call[Request]) -> list[Asked]:
     request = call.request
     if call.version < _FIRST_VERSION_OF_BROKERS:
-        producer = Producer(
-            request.v3_and_below_producer_id, request.v3_and_below_producer_epoch
-        )
-        return [
-            Asked(request.v3_and_below_transactional_id, producer, request.v3_and_below_topics)
-        ]
+        producer = Producer(request.v3_and_below_producer_id, request.v3_and_below_producer_epoch)
+        return [Asked(request.v3_and_below_transactional_id, producer, request.v3_and_below_topics)]
     return [
         Asked(
             each.transactional_id,
@@ -141,7 +116,7 @@ def _not_to_be_added(cluster: Cluster, asked: Asked, call: Call[Request]) -> Cod
 
 
 def _outcome(
-    transactions: Transactions, cluster: Cluster, asked: Asked, call: Call[Request]
+    transactions: TransactionCoordinator, cluster: Cluster, asked: Asked, call: Call[Request]
 ) -> Outcome:
     transactional_id, producer, partitions = asked[0], asked.producer, asked.partitions
     in_the_way = _not_to_be_added(cluster, asked, call)

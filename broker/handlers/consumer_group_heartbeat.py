@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from odradek.broker.call import Call, Parked
+from odradek.broker.coordinator.log_failures import OF_A_HEARTBEAT, told
 from odradek.broker.groups.classic.outcomes import Client
 from odradek.broker.groups.consumer.heartbeat import Told
 from odradek.broker.groups.consumer.partitions import to_topics
 from odradek.broker.groups.consumer.requests import check, heartbeat
 from odradek.broker.groups.coordinator import GroupCoordinator
-from odradek.broker.coordinator.log_failures import OF_A_HEARTBEAT, told
 from odradek.broker.handlers.refusals import words
 from odradek.protocol.api.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatRequest,

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Protocol
-
 from odradek.broker.call import Call
-from odradek.broker.transactions.shard import TransactionShard
+from odradek.broker.transactions.coordinator import TransactionCoordinator
 from odradek.broker.transactions.transaction_state import State, Transaction
 from odradek.protocol.api.describe_transactions import (
     DescribeTransactionsRequest,
@@ -16,22 +14,18 @@ from odradek.protocol.errors import KafkaError, TransactionalIdNotFound, code_of
 Shown = DescribeTransactionsResponse.Transaction
 
 
-class Transactions(Protocol):
-    """The part of the coordinator that is needed here."""
-
-    def shard(self, transactional_id: str, /) -> TransactionShard: ...
-
-
 def handle(
-    transactions: Transactions, call: Call[DescribeTransactionsRequest]
+    transactions: TransactionCoordinator, call: Call[DescribeTransactionsRequest]
 ) -> DescribeTransactionsResponse:
     return DescribeTransactionsResponse(
         throttle_time_ms=0,
-        transaction_states=[_described(transactions, each) for each in call.request.transactional_ids],
+        transaction_states=[
+            _described(transactions, each) for each in call.request.transactional_ids
+        ],
     )
 
 
-def _described(transactions: Transactions, transactional_id: str) -> Shown:
+def _described(transactions: TransactionCoordinator, transactional_id: str) -> Shown:
     try:
         shard = transactions.shard(transactional_id)
         found = shard.transactions.get(transactional_id)

@@ -5,12 +5,9 @@ Answered once it is certain how the transaction ends; the partitions learn of it
 
 from __future__ import annotations
 
-from functools import partial
-from typing import Protocol
-
 from odradek.broker.call import Call, Parked
-from odradek.broker.handlers.fencing import as_known
-from odradek.broker.transactions.coordinator import Later
+from odradek.broker.handlers.transaction_answers import answered, as_known
+from odradek.broker.transactions.coordinator import TransactionCoordinator
 from odradek.broker.transactions.decisions import Ending
 from odradek.broker.transactions.transaction_state import EPOCH_FOR_EACH, Producer
 from odradek.protocol.api.end_txn import EndTxnRequest, EndTxnResponse
@@ -19,14 +16,8 @@ from odradek.protocol.errors import KafkaError, code_of
 _FIRST_VERSION_WITH_EPOCHS = 5
 
 
-class Transactions(Protocol):
-    """The part of the coordinator that is needed here."""
-
-    def end(self, transactional_id: str, ending: Ending, /) -> Producer | Later[Producer]: ...
-
-
 def handle(
-    transactions: Transactions, call: Call[EndTxnRequest]
+    transactions: TransactionCoordinator, call: Call[EndTxnRequest]
 ) -> EndTxnResponse | Parked[EndTxnResponse]:
     request = call.request
     ending = Ending(
@@ -34,14 +25,7 @@ def handle(
         request.committed,
         EPOCH_FOR_EACH if call.version >= _FIRST_VERSION_WITH_EPOCHS else 0,
     )
-    outcome = transactions.end(request.transactional_id, ending)
-    if isinstance(outcome, Producer):
-        return _response(outcome)
-    return Parked(partial(_answer_later, outcome), ends_alone=True)
-
-
-async def _answer_later(outcome: Later[Producer]) -> EndTxnResponse:
-    return _response(await outcome())
+    return answered(transactions.end(request.transactional_id, ending), _response)
 
 
 def _response(producer: Producer) -> EndTxnResponse:

@@ -6,12 +6,11 @@ A transactional id has one producer: whoever comes gets the next epoch, and all 
 from __future__ import annotations
 
 from collections.abc import Awaitable
-from functools import partial
 from typing import Protocol
 
 from odradek.broker.call import Call, Parked
-from odradek.broker.handlers.fencing import as_known
-from odradek.broker.transactions.coordinator import Later
+from odradek.broker.handlers.transaction_answers import answered, as_known
+from odradek.broker.transactions.coordinator import TransactionCoordinator
 from odradek.broker.transactions.transaction_state import Producer
 from odradek.protocol.api.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 from odradek.protocol.errors import InvalidRequest, KafkaError, code_of
@@ -27,16 +26,8 @@ class ProducerIds(Protocol):
     async def next(self) -> int: ...
 
 
-class Transactions(Protocol):
-    """The part of the coordinator that is needed here."""
-
-    def init(
-        self, transactional_id: str, expected: Producer | None, /, *, timeout_ms: int
-    ) -> Producer | Later[Producer]: ...
-
-
 def handle(
-    ids: ProducerIds, transactions: Transactions, call: Call[InitProducerIdRequest]
+    ids: ProducerIds, transactions: TransactionCoordinator, call: Call[InitProducerIdRequest]
 ) -> InitProducerIdResponse | Awaitable[InitProducerIdResponse]:
     request = call.request
     if request.transactional_id == "":
@@ -54,20 +45,14 @@ async def _answer_later(ids: ProducerIds) -> InitProducerIdResponse:
 
 
 def _init(
-    transactions: Transactions, transactional_id: str, request: InitProducerIdRequest
+    transactions: TransactionCoordinator, transactional_id: str, request: InitProducerIdRequest
 ) -> InitProducerIdResponse | Parked[InitProducerIdResponse]:
     is_known = request.producer_id != NOTHING
     expected = Producer(request.producer_id, request.producer_epoch) if is_known else None
     outcome = transactions.init(
         transactional_id, expected, timeout_ms=request.transaction_timeout_ms
     )
-    if isinstance(outcome, Producer):
-        return _response(outcome)
-    return Parked(partial(_init_later, outcome), ends_alone=True)
-
-
-async def _init_later(outcome: Later[Producer]) -> InitProducerIdResponse:
-    return _response(await outcome())
+    return answered(outcome, _response)
 
 
 def _response(producer: Producer) -> InitProducerIdResponse:

@@ -11,8 +11,8 @@ from collections.abc import Awaitable, Iterable, Sequence
 from typing import Protocol
 
 from odradek.broker.call import Call, Parked
-from odradek.broker.groups.coordinator import GroupCoordinator
 from odradek.broker.coordinator.log_failures import OF_A_FETCH, told
+from odradek.broker.groups.coordinator import GroupCoordinator
 from odradek.broker.groups.offsets import Commit, GroupOffsets, Place
 from odradek.broker.groups.shard import GroupShard
 from odradek.protocol.api.offset_fetch import OffsetFetchRequest, OffsetFetchResponse

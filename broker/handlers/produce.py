@@ -112,12 +112,12 @@ def handle(
 
 async def _append_verified(
     appending: Appending, verifier: Verifier, reader: Reader, now_ms: Callable[[], int]
-) -> Answer | Awaitable[Answer]:
+) -> Answer:
     assert appending.verification is not None
     await appending.verification.ask(verifier)
     appending.now_ms, request = now_ms(), appending.call.request
     if later := _append_later(appending, reader, now_ms):
-        return later
+        return await later
     response = ProduceResponse(responses=appending.append_all(request.topic_data))
     return _answer(appending, request, response)
 
@@ -269,7 +269,9 @@ class Appending:
                 try:
                     partition = self._partition(topic, entry.index)
                     partition.leading()
-                    records = self._checked(partition, entry.records)
+                    records: Any = entry.records
+                    if not self._are_usual or partition.is_internal:
+                        records = self._checked(partition, records)
                 except KafkaError:
                     continue  # which is told when it is appended
                 yield entry, partition, records

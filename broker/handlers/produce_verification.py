@@ -18,14 +18,16 @@ from typing import Protocol
 
 from odradek.broker.replicas.partition import Partition
 from odradek.broker.transactions.verification import Knowledge, Refusals, Transaction
+from odradek.protocol.api.produce import ProduceRequest
 from odradek.protocol.error_codes import ErrorCode
 from odradek.protocol.errors import InvalidProducerIdMapping, KafkaError
 from odradek.protocol.records.batch import ATTRIBUTES_POSITION, HEADER_BYTES, TRANSACTIONAL_FLAG
 from odradek.protocol.types import TopicPartition
 from odradek.storage.producers.verification_guards import VerificationGuard
 
-_FIRST_VERSION_OF_ABORTABLE = 11
-_FIRST_VERSION_THAT_ADDS = 12
+_KNOWLEDGE = Knowledge.by_versions(
+    ProduceRequest.__schema__.versions.high, abortable_since=11, adds_since=12
+)
 #: Attributes, producer id, epoch and base sequence, from the position of the attributes on.
 _PRODUCER = Struct(">h20xqhi")
 
@@ -92,16 +94,15 @@ def verification_of(
     now_ms: int,
 ) -> Verification | None:
     """None if nobody has to be asked.  Raises InvalidProducerIdMapping."""
-    knowledge = Knowledge.by(
-        version, abortable_since=_FIRST_VERSION_OF_ABORTABLE, adds_since=_FIRST_VERSION_THAT_ADDS
-    )
+    knowledge = _KNOWLEDGE[version]
     producer: tuple[int, int] | None = None
     guards: dict[TopicPartition, VerificationGuard] = {}
     for partition, records in batches:
         if len(records) < HEADER_BYTES:
             continue  # no batch of a producer: which is told when it is appended
-        attributes, *own, sequence = _PRODUCER.unpack_from(records, ATTRIBUTES_POSITION)
-        producer_id, epoch = own
+        attributes, producer_id, epoch, sequence = _PRODUCER.unpack_from(
+            records, ATTRIBUTES_POSITION
+        )
         if producer_id < 0 or not attributes & TRANSACTIONAL_FLAG:
             continue
         if producer not in (None, (producer_id, epoch)):

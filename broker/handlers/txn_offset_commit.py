@@ -26,7 +26,7 @@ from odradek.broker.groups.shard import GroupShard
 from odradek.broker.transactions.verification import Knowledge, Refusals, Transaction
 from odradek.protocol.api.txn_offset_commit import TxnOffsetCommitRequest, TxnOffsetCommitResponse
 from odradek.protocol.error_codes import ErrorCode
-from odradek.protocol.errors import CoordinatorLoadInProgress, KafkaError, code_of
+from odradek.protocol.errors import KafkaError, code_of
 from odradek.protocol.types import TopicPartition
 from odradek.storage.log import Written
 
@@ -35,13 +35,14 @@ Response = TxnOffsetCommitResponse
 Topic = TxnOffsetCommitResponse.Topic
 Line = Topic.Partition
 
+_KNOWLEDGE = Knowledge.by_versions(
+    TxnOffsetCommitRequest.__schema__.versions.high, abortable_since=4, adds_since=5
+)
 _NONE = ErrorCode.NONE.code
 _UNKNOWN = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION.code
 _TOO_LARGE = ErrorCode.OFFSET_METADATA_TOO_LARGE.code
 #: Clients before it stop for good at COORDINATOR_LOAD_IN_PROGRESS (KAFKA-7296).
 _FIRST_VERSION_OF_LOADING = 2
-_FIRST_VERSION_OF_ABORTABLE = 4
-_FIRST_VERSION_THAT_ADDS = 5
 
 
 class Cluster(Protocol):
@@ -99,11 +100,7 @@ class Committing:
     def __init__(self, groups: GroupCoordinator, cluster: Cluster, call: Call[Request]) -> None:
         self.groups = groups
         self.call = call
-        self.knowledge = Knowledge.by(
-            call.version,
-            abortable_since=_FIRST_VERSION_OF_ABORTABLE,
-            adds_since=_FIRST_VERSION_THAT_ADDS,
-        )
+        self.knowledge = _KNOWLEDGE[call.version]
         self.response = Response(throttle_time_ms=0, topics=[])
         #: Of the partitions that there are.
         self.lines: list[Line] = []
@@ -171,7 +168,8 @@ class Committing:
 
 
 def _code(failure: KafkaError, version: int) -> int:
-    if isinstance(failure, CoordinatorLoadInProgress) and version < _FIRST_VERSION_OF_LOADING:
+    is_loading = failure.error is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+    if is_loading and version < _FIRST_VERSION_OF_LOADING:
         return ErrorCode.COORDINATOR_NOT_AVAILABLE.code
     return code_of(failure)
 

@@ -7,8 +7,8 @@ their own (``transaction.version`` below 2), a producer keeps its epoch, and who
 is at its end is answered as before.  From 2 on every end begins the next epoch (KIP-890), so that
 nothing delayed gets into a later transaction; whoever asks again is known by the epoch before.
 
-``is_pending`` says that a step of the same id is being written.  Kafka tells a stranger so before
-it tells that they are one, if they speak version 2: their id may be the one that is being written.
+``is_pending`` says that a step of the same id is being written.  Who speaks version 2 is told so,
+or that markers are being written, before anything else: they may know the id that comes after it.
 
 Owner: none; immutable, any thread.
 """
@@ -77,12 +77,16 @@ def decide_init(
         if new_id is None:
             raise ConcurrentTransactions("another step has just used up the epochs")
         last = NO_EPOCH if expected is None else txn.producer_epoch
-        return txn.moved(State.EMPTY, producer_id=new_id, producer_epoch=0, last_epoch=last, **begun)
+        return txn.moved(
+            State.EMPTY, producer_id=new_id, producer_epoch=0, last_epoch=last, **begun
+        )
     epoch, last = _next_epoch(txn, expected)
     return txn.moved(State.EMPTY, producer_epoch=epoch, last_epoch=last, **begun)
 
 
-def check_may_init(txn: Transaction, expected: Producer | None, *, is_pending: bool = False) -> None:
+def check_may_init(
+    txn: Transaction, expected: Producer | None, *, is_pending: bool = False
+) -> None:
     """Refuse while markers are being written, and whoever has been fenced (KIP-360)."""
     if is_pending:
         raise ConcurrentTransactions()
@@ -138,12 +142,13 @@ def decide_add(
     now_ms: int,
     is_pending: bool = False,
 ) -> Transaction | None:
-    if is_pending and client_version >= EPOCH_FOR_EACH:
+    is_busy = is_pending or (txn is not None and txn.state in PREPARED)
+    if is_busy and client_version >= EPOCH_FOR_EACH:
         raise ConcurrentTransactions()
     txn = _of(txn, producer)
     if producer.epoch != txn.producer_epoch:
         raise ProducerFenced(f"epoch {producer.epoch} is not {txn.producer_epoch}")
-    if is_pending or txn.state in PREPARED:
+    if is_busy:
         raise ConcurrentTransactions()
     _check_is_lasting(txn)
     is_begun = txn.state is State.ONGOING

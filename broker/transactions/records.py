@@ -59,7 +59,9 @@ def read_value(transactional_id: str, stored: bytes) -> Transaction:
     try:
         state = State(value.transaction_status)
     except ValueError as unknown:
-        raise DecodeError(f"{transactional_id!r} is in state {value.transaction_status}") from unknown
+        raise DecodeError(
+            f"{transactional_id!r} is in state {value.transaction_status}"
+        ) from unknown
     return Transaction(
         transactional_id=transactional_id,
         producer_id=value.producer_id,

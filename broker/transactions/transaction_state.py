@@ -29,7 +29,7 @@ NO_EPOCH = -1
 #: Never given to a producer, so that it can always be fenced.
 LAST_EPOCH = 32_767
 NOT_BEGUN = -1
-#: The level of ``transaction.version`` from which on every end of a transaction begins an epoch (KIP-890).
+#: The ``transaction.version`` from which on every end of a transaction begins an epoch (KIP-890).
 EPOCH_FOR_EACH = 2
 
 

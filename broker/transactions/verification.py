@@ -53,8 +53,12 @@ class Knowledge:
     is_abortable_known: bool = False
 
     @classmethod
-    def by(cls, version: int, *, abortable_since: int, adds_since: int) -> Knowledge:
-        return cls(version >= adds_since, version >= abortable_since)
+    def by_versions(
+        cls, highest: int, *, abortable_since: int, adds_since: int
+    ) -> Sequence[Knowledge]:
+        return [
+            cls(version >= adds_since, version >= abortable_since) for version in range(highest + 1)
+        ]
 
 
 @dataclass(frozen=True, slots=True)

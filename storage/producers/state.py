@@ -169,7 +169,8 @@ class ProducerStates:
             if batch.attributes & CONTROL_FLAG:
                 self._decide_marker(decision, state, batch, origin)
                 continue
-            is_usual = origin is _CLIENT and state.is_continued_by(batch) and not self._guards.out
+            waits = self._guards.out and producer_id in self._guards.out
+            is_usual = origin is _CLIENT and not waits and state.is_continued_by(batch)
             if not is_usual and origin is not _REPLICATION:
                 if origin is _CLIENT and (original := known.original_of(batch)) is not None:
                     return Decision(duplicate_of=original)
@@ -307,10 +308,7 @@ class ProducerStates:
         now_ms: int,
         bumps_epochs: bool = False,
     ) -> VerificationGuard | None:
-        """What ``decide`` must be given once the coordinator has agreed; None: no need to ask.
-
-        ``bumps_epochs``: with each transaction its producer has another epoch.
-        """
+        """What ``decide`` must be given once the coordinator has agreed; None: no need to ask."""
         if self.has_open_transaction(producer_id, epoch=epoch):
             return None
         return self._guards.start(

@@ -49,3 +49,10 @@ def test_an_interval_of_0_or_less_comes_round_no_more_as_in_kafka(text):
 
 def test_but_of_the_cleaner_it_is_a_pause():
     assert intervals("log.cleaner.backoff.ms=0")["compaction"] == 0
+
+
+def test_transactions_are_looked_at_as_often_as_the_settings_say():
+    assert intervals()["transaction timeouts"] == 10
+    assert intervals()["transactional id expiry"] == 3600
+    short = "transaction.abort.timed.out.transaction.cleanup.interval.ms=500"
+    assert intervals(short)["transaction timeouts"] == 0.5

@@ -38,6 +38,9 @@ PATIENCE_S = 10
 POLL_INTERVAL_S = 0.05
 #: When a partition is reassigned to where it is, Kafka writes again what is there; we do not.
 WRITTEN_AGAIN = "/brokers/topics/placed"
+#: What our broker can do, and Kafka 3.9's cannot where it has ZooKeeper.
+REGISTRATION = f"/brokers/ids/{BROKER_ID}"
+OWN_FEATURES = {"transaction.version": {"min_version": 1, "max_version": 2}}
 
 Shown = dict[str, Any]
 
@@ -128,10 +131,14 @@ def _differences(branch: BranchOfTree, recorded: Shown) -> Mapping[str, tuple[An
 
 
 def _comparable(tree: Shown) -> Shown:
-    return {
+    comparable = {
         path: {**node, "version": None} if path == WRITTEN_AGAIN else node
         for path, node in tree.items()
     }
+    own = comparable.get(REGISTRATION)
+    if own is not None and own["value"]["features"] == OWN_FEATURES:
+        comparable[REGISTRATION] = {**own, "value": {**own["value"], "features": {}}}
+    return comparable
 
 
 def changes(before: Shown, after: Shown) -> Shown:

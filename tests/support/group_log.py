@@ -1,4 +1,4 @@
-"""A coordinator's log in memory: real batches, numbered as in a partition, and replayed as from one."""
+"""A coordinator's log in memory: real batches, numbered and replayed as in a partition."""
 
 import asyncio
 from collections.abc import Callable, Sequence

@@ -1,4 +1,4 @@
-"""A coordinator of transactions over real logs, told by the test what a controller would tell it."""
+"""A coordinator of transactions over real logs, told by the test what a controller would tell."""
 
 import asyncio
 from pathlib import Path

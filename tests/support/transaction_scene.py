@@ -1,4 +1,4 @@
-"""A coordinator of one shard, on a log in memory and a loop whose time passes when the test says so."""
+"""A coordinator of one shard, on a log in memory and a loop whose time passes as the test says."""
 
 import asyncio
 from collections.abc import Callable, Coroutine, Iterator
@@ -6,6 +6,8 @@ from dataclasses import replace
 from itertools import count
 from types import SimpleNamespace
 from typing import Any
+
+import pytest
 
 from odradek.broker.settings.transactions import TransactionSettings
 from odradek.broker.transactions.coordinator import TransactionCoordinator
@@ -16,6 +18,7 @@ from odradek.broker.transactions.transaction_state import NO_EPOCH, Producer, Tr
 from odradek.broker.transactions.world import TransactionWorld
 from odradek.protocol.errors import KafkaError, NotCoordinator
 from odradek.protocol.types import TopicPartition
+from tests.support.calls import as_sent, called, in_the_end
 from tests.support.group_log import MemoryLog
 from tests.support.participants import Participants
 from tests.support.transactions import ID, NOW_MS, TIMEOUT_MS
@@ -214,6 +217,27 @@ async def _waited(ask: Callable[[], Any]) -> None:
 
 def as_logged(transactions: dict[str, Transaction]) -> dict[str, Transaction]:
     """Without what is in no log."""
-    return {
-        name: replace(txn, last_epoch=NO_EPOCH) for name, txn in transactions.items()
-    }
+    return {name: replace(txn, last_epoch=NO_EPOCH) for name, txn in transactions.items()}
+
+
+@pytest.fixture
+def scene() -> Iterator[TransactionScene]:
+    """For handlers."""
+    scene = TransactionScene()
+    yield scene
+    scene.close()
+
+
+def ask(scene: TransactionScene, module: Any, *needed: Any, version: int) -> Any:
+    """What the client gets from a handler; the last of ``needed`` is the request."""
+    *needed, request = needed  # type: ignore[assignment]
+    call = called(request, version=version)
+    try:
+        answer = scene.run(answered(lambda: module.handle(*needed, call)))
+    except KafkaError as failure:
+        answer = module.refused(call, failure)
+    return as_sent(answer, version=version)
+
+
+async def answered(begin: Callable[[], Any]) -> Any:
+    return await in_the_end(begin())

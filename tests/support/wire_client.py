@@ -135,7 +135,7 @@ def error_codes(answer: Any) -> set[int]:
     found: set[int] = set()
     for field in answer.__schema__.fields:
         value = getattr(answer, field.name)
-        found |= {value} if field.name == "error_code" else error_codes(value)
+        found |= {value} if field.name.endswith("error_code") else error_codes(value)
     return found
 
 

@@ -16,12 +16,12 @@ import asyncio
 import logging
 from functools import partial
 
+from odradek.broker.coordinator.log_failures import OF_A_GROUP, told
 from odradek.broker.groups.classic.group import ClassicGroup
 from odradek.broker.groups.classic.member import Member
 from odradek.broker.groups.classic.outcomes import NO_MEMBER, Joined, JoinRequest
 from odradek.broker.groups.classic.roster import names_of
 from odradek.broker.groups.classic.state import GroupState, check_answer
-from odradek.broker.coordinator.log_failures import OF_A_GROUP, told
 from odradek.protocol.api_keys import ApiKey
 from odradek.protocol.errors import (
     GroupMaxSizeReached,

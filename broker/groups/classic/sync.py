@@ -13,10 +13,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
 
+from odradek.broker.coordinator.log_failures import OF_A_GROUP, told
 from odradek.broker.groups.classic.group import ClassicGroup
 from odradek.broker.groups.classic.outcomes import Synced
 from odradek.broker.groups.classic.state import GroupState, check_answer
-from odradek.broker.coordinator.log_failures import OF_A_GROUP, told
 from odradek.protocol.api_keys import ApiKey
 from odradek.protocol.errors import InconsistentGroupProtocol, KafkaError
 

@@ -21,6 +21,7 @@ from functools import partial
 from typing import Protocol
 
 from odradek.broker.coordinator.batches import KeyValue
+from odradek.broker.coordinator.log_failures import OF_A_GROUP, told
 from odradek.broker.coordinator.partition_log import Told as TellWhenReplicated
 from odradek.broker.groups.consumer import records
 from odradek.broker.groups.consumer.assignors import assignors_of
@@ -32,7 +33,6 @@ from odradek.broker.groups.consumer.migration import downgrade, may_downgrade
 from odradek.broker.groups.consumer.records import Record, as_stored
 from odradek.broker.groups.deadline import Deadline
 from odradek.broker.groups.group import Committer, Group, GroupType
-from odradek.broker.coordinator.log_failures import OF_A_GROUP, told
 from odradek.broker.groups.offsets import Commit
 from odradek.broker.groups.world import World
 from odradek.protocol.errors import (

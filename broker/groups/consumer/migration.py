@@ -16,6 +16,7 @@ import logging
 from collections.abc import Collection, Iterator
 from typing import TYPE_CHECKING
 
+from odradek.broker.coordinator.log_failures import OF_A_GROUP, told
 from odradek.broker.groups.classic.group import ClassicGroup
 from odradek.broker.groups.classic.outcomes import Joined, Offer, Synced, Timeouts
 from odradek.broker.groups.classic.roster import Roster
@@ -38,7 +39,6 @@ from odradek.broker.groups.consumer.member import (
 from odradek.broker.groups.consumer.partitions import TopicIdPartition
 from odradek.broker.groups.consumer.records import Record, as_stored
 from odradek.broker.groups.consumer.topics import Topics
-from odradek.broker.coordinator.log_failures import OF_A_GROUP, told
 from odradek.broker.groups.records import group_key, group_value
 from odradek.protocol.errors import DecodeError, GroupIdNotFound, KafkaError, RebalanceInProgress
 from odradek.protocol.internal.group_log import GroupMetadataValue

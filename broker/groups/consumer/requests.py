@@ -8,6 +8,7 @@ from __future__ import annotations
 import logging
 
 from odradek.broker.coordinator.batches import KeyValue
+from odradek.broker.coordinator.log_failures import OF_A_GROUP, told
 from odradek.broker.groups.classic.group import ClassicGroup
 from odradek.broker.groups.classic.outcomes import Client
 from odradek.broker.groups.consumer.assignors import assignors_of
@@ -23,7 +24,6 @@ from odradek.broker.groups.consumer.live_group import LiveGroup
 from odradek.broker.groups.consumer.member import JOINING, LEAVING
 from odradek.broker.groups.consumer.migration import check_upgrade, dismiss, upgraded
 from odradek.broker.groups.consumer.records import as_stored
-from odradek.broker.coordinator.log_failures import OF_A_GROUP, told
 from odradek.broker.groups.shard import GroupShard
 from odradek.broker.settings.consumer_groups import ConsumerGroupSettings
 from odradek.protocol.api.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest as Request

@@ -121,7 +121,7 @@ async def test_an_unknown_isolation_level_is_refused(tmp_path):
 def test_a_producer_id_goes_with_its_epoch(half):
     sent = InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=1, **half)
     with pytest.raises(InvalidRequest):
-        init_producer_id.handle(None, called(sent, version=5))
+        init_producer_id.handle(None, None, called(sent, version=5))
 
 
 @pytest.mark.parametrize("version", [4, 7])

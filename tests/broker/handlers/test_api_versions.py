@@ -33,7 +33,7 @@ def test_what_is_served_is_told_in_every_version(version):
 
 
 def test_there_may_be_no_features():
-    told = answered()
+    told = answered(features=Features({}))
     assert (told.supported_features, told.finalized_features) == ([], [])
     assert told.finalized_features_epoch == -1
     assert not told.zk_migration_ready

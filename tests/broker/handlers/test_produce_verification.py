@@ -1,5 +1,6 @@
 """Produce: a transaction begins in a partition only if its coordinator knows of it."""
 
+from struct import pack_into
 from types import SimpleNamespace
 
 import pytest
@@ -9,13 +10,15 @@ from odradek.broker.handlers import produce
 from odradek.broker.transactions.verification import Transaction
 from odradek.protocol.api.produce import ProduceRequest
 from odradek.protocol.error_codes import ErrorCode
-from odradek.protocol.errors import InvalidProducerIdMapping
+from odradek.protocol.errors import InvalidProducerIdMapping, KafkaError
 from odradek.protocol.records.control import EndTransactionMarker, marker_batch
 from odradek.protocol.types import Uuid
 from odradek.storage.producers.append import AppendOrigin
 from tests.support.asked_coordinator import AskedCoordinator
+from tests.support.batches import with_checksum
 from tests.support.calls import as_sent, called, in_the_end
 from tests.support.hosted_partitions import Hosting
+from tests.support.legacy_messages import message
 from tests.support.logs import NOW_MS, records_batch
 
 TRANSACTIONAL_VERSIONS = range(3, 14)
@@ -224,7 +227,7 @@ async def test_with_an_epoch_for_each_transaction_the_last_ones_batches_are_fenc
 async def test_a_partition_that_is_elsewhere_is_not_asked_about(scene):
     scene = scene(partitions=1)
     scene.hosting.lead(partition=1, leader=2, replicas=(2, 1))
-    assert await scene.errors(entry(0), entry(1), entry(9)) == [
+    assert await scene.errors(entry(0), entry(1), entry(9), version=9) == [
         "NONE",
         "NOT_LEADER_OR_FOLLOWER",
         "UNKNOWN_TOPIC_OR_PARTITION",
@@ -248,3 +251,34 @@ async def test_a_retry_of_what_was_committed_is_known_for_one(scene):
     (line,) = await scene.told()
     assert (line.error_code, line.base_offset) == (0, 0)
     assert scene.ends == [2, 0]
+
+
+def of_nobody():
+    batch = bytearray(entry().records)
+    pack_into(">q", batch, 43, -1)
+    return with_checksum(batch)
+
+
+HOSTILE = {
+    "no records": None,
+    "nothing": b"",
+    "less than a batch": bytes(entry().records)[:60],
+    "half a batch": bytes(entry().records)[:-1],
+    "two batches": bytes(entry().records) * 2,
+    "nobody's": of_nobody(),
+    "of an old format": message(1, bytes(100)),
+}
+
+
+@pytest.mark.parametrize("records", HOSTILE.values(), ids=HOSTILE)
+async def test_what_is_no_batch_of_a_producer_is_refused_without_a_question(scene, records):
+    scene = scene()
+    broken = entry()
+    broken.records = None if records is None else memoryview(bytearray(records))
+    try:
+        (told,) = await scene.errors(broken)
+    except KafkaError as refused:
+        told = refused.error.name
+    assert told != "NONE"
+    assert not scene.coordinator.asked
+    assert scene.ends == [0, 0]

@@ -60,7 +60,8 @@ async def told(scene, *markers, version=1):
 
 
 def open_transaction(partition, **fields):
-    batch = records_batch(b"v", **{**PRODUCER, "base_sequence": 0, **fields}, is_transactional=True)
+    fields = {**PRODUCER, "base_sequence": 0, "is_transactional": True, **fields}
+    batch = records_batch(b"v", key=b"k", **fields)
     partition.append(batch, acks=1, now_ms=NOW_MS)
 
 
@@ -138,8 +139,9 @@ async def test_a_marker_of_no_producer_is_not_written(scene):
 
 
 async def test_without_markers_there_is_nothing_to_tell(scene):
-    assert await told(scene()) == {}
-    assert await told(scene(), marker()) == {}
+    scene = scene()
+    assert await told(scene) == {}
+    assert await told(scene, marker()) == {}
 
 
 async def test_the_answer_waits_for_all_replicas(scene):

@@ -2,8 +2,7 @@
 
 import pytest
 
-from odradek.broker.settings.sources import load
-from odradek.config.definition import SettingError
+from odradek.broker.settings.sources import BadSettings, load
 
 
 def read(*overrides):
@@ -31,7 +30,7 @@ def test_the_defaults_are_kafkas():
 )
 def test_all_of_them_are_positive(name):
     assert read(f"{name}=1")
-    with pytest.raises(SettingError, match="at least 1"):
+    with pytest.raises(BadSettings, match="at least 1"):
         read(f"{name}=0")
 
 

@@ -2,7 +2,9 @@
 
 import pytest
 
-from tests.support.transaction_scene import TransactionScene
+from tests.support.transaction_scene import TransactionScene, scene
+
+__all__ = ["scene"]
 
 
 @pytest.fixture
@@ -10,15 +12,10 @@ def new_scene():
     scenes = []
 
     def make(**settings):
-        scene = TransactionScene(**settings)
-        scenes.append(scene)
-        return scene
+        made = TransactionScene(**settings)
+        scenes.append(made)
+        return made
 
     yield make
-    for scene in scenes:
-        scene.close()
-
-
-@pytest.fixture
-def scene(new_scene):
-    return new_scene()
+    for each in scenes:
+        each.close()

@@ -1,4 +1,4 @@
-"""Any history of transactions: producers, zombies, delays, timeouts, a sick log, deaths at any point.
+"""Any history of transactions: zombies, delays, timeouts, a sick log, deaths between any writes.
 
 Whatever happens, in any order:
 
@@ -11,6 +11,7 @@ Whatever happens, in any order:
 
 from collections import defaultdict
 
+from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
@@ -63,8 +64,12 @@ class TransactionHistory(RuleBasedStateMachine):
         if self.is_near_the_last_epoch and txn.producer_epoch == 0:
             client = self.clients[-1]
             later = txn.moved(State.EMPTY, producer_epoch=LAST_EPOCH - 3)
-            assert self.scene.shard.write(later) is None
-            client.producer = later.producer
+
+            async def write():
+                assert self.scene.shard.write(later) is None
+                client.producer = later.producer
+
+            self.scene.asked(write())
 
     @rule(number=FEW)
     def it_begins_again(self, number):
@@ -233,4 +238,5 @@ def as_of_version_0(txn):
     return read_value(txn.transactional_id, transaction_value(txn, server_version=0))
 
 
+TransactionHistory.TestCase.settings = settings(stateful_step_count=60)
 TestTransactionHistory = TransactionHistory.TestCase

@@ -4,6 +4,7 @@ import asyncio
 
 import pytest
 
+from odradek.broker.background import Background
 from odradek.broker.metadata.picture import Node
 from odradek.broker.network.broker_clients import BrokerClients
 from odradek.broker.transactions import marker_link
@@ -73,13 +74,14 @@ class Scene:
     def __init__(self):
         self.broker = Broker()
         self.tasks = []
+        self._background = Background()
         self.links = MarkerLinks(BrokerClients(lambda node: self.broker), self._start)
 
     def _start(self, work, name):
-        self.tasks.append(asyncio.create_task(work, name=name))
+        self.tasks.append(self._background.start(work, name))
 
     async def writing(self, producer_id, *partitions):
-        task = asyncio.create_task(self.links.write(NODE, marker(producer_id, *partitions)))
+        task = self._background.start(self.links.write(NODE, marker(producer_id, *partitions)))
         await asyncio.sleep(0)
         await asyncio.sleep(0)
         return task

@@ -18,7 +18,7 @@ def prepared(scene):
 
     def complete():
         scene.markers.complete(scene.shard, txn)
-        scene.pass_ms(0)
+        scene.pass_ms(1)
 
     return complete
 
@@ -42,7 +42,7 @@ def test_one_that_has_no_leader_is_waited_for(scene, prepared):
     scene.pass_ms(1000)
     assert scene.state() == "PrepareCommit"
     scene.participants.leaderless.clear()
-    scene.pass_ms(100)
+    scene.pass_ms(110)
     assert scene.state() == "CompleteCommit"
     assert len(scene.participants.logs[SECOND].markers) == 1
 
@@ -51,7 +51,7 @@ def test_a_request_without_an_answer_is_sent_again(scene, prepared):
     scene.participants.lost = 3
     prepared()
     assert scene.state() == "PrepareCommit"
-    scene.pass_ms(300)
+    scene.pass_ms(330)
     assert scene.state() == "CompleteCommit"
 
 
@@ -73,7 +73,7 @@ def test_a_partition_that_refuses_is_asked_again_alone(scene, prepared, error):
     scene.participants.refusals[FIRST] = [error, error]
     prepared()
     assert marked(scene) == {SECOND}
-    scene.pass_ms(200)
+    scene.pass_ms(220)
     assert scene.state() == "CompleteCommit"
     assert [len(scene.participants.logs[each].markers) for each in (FIRST, SECOND)] == [1, 1]
 
@@ -107,7 +107,7 @@ def test_one_that_is_merely_not_known_yet_is_waited_for(scene, prepared):
     scene.pass_ms(500)
     assert scene.state() == "PrepareCommit"
     scene.participants.unknown.clear()
-    scene.pass_ms(100)
+    scene.pass_ms(110)
     assert scene.state() == "CompleteCommit"
 
 
@@ -128,7 +128,7 @@ def test_completion_is_written_when_the_log_takes_it(scene, prepared):
     assert scene.state() == "PrepareCommit"
     assert scene.told(scene.add(OURS)) == "CONCURRENT_TRANSACTIONS"
     scene.log.failure = None
-    scene.pass_ms(100)
+    scene.pass_ms(110)
     assert scene.shard.transactions[ID].state is State.COMPLETE_COMMIT
     assert [len(scene.participants.logs[each].markers) for each in PARTITIONS] == [1, 1]
 
@@ -148,5 +148,5 @@ def test_completion_is_written_again_where_the_leader_only_got_another_epoch(sce
     scene.log.is_held = True
     prepared()
     scene.log.release(NotLeader())
-    scene.pass_ms(200)
+    scene.pass_ms(220)
     assert scene.state() == "CompleteCommit"

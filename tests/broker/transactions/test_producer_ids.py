@@ -9,7 +9,7 @@ from odradek.broker.handlers import init_producer_id
 from odradek.broker.transactions.producer_ids import ProducerIds
 from odradek.protocol.api.init_producer_id import InitProducerIdRequest
 from odradek.protocol.error_codes import ErrorCode
-from odradek.protocol.errors import CoordinatorNotAvailable, InvalidRequest, NotController
+from odradek.protocol.errors import NotController
 from tests.support.calls import called
 
 
@@ -55,28 +55,8 @@ async def test_a_controller_that_refuses_is_asked_again_by_the_next():
     assert await ids.next() == 5
 
 
-def request(transactional_id=None):
-    asked = InitProducerIdRequest(transactional_id=transactional_id, transaction_timeout_ms=1)
-    return called(asked, version=5)
-
-
-async def test_an_idempotent_producer_begins_with_epoch_0():
-    ids = ProducerIds(Controller())
-    first = await init_producer_id.handle(ids, request())
-    second = init_producer_id.handle(ids, request())
-    answers = [(each.producer_id, each.producer_epoch, each.error_code) for each in (first, second)]
-    assert answers == [(0, 0, 0), (1, 0, 0)]
-
-
-@pytest.mark.parametrize(
-    ("transactional_id", "refusal"), [("", InvalidRequest), ("t", CoordinatorNotAvailable)]
-)
-def test_transactions_are_refused(transactional_id, refusal):
-    with pytest.raises(refusal):
-        init_producer_id.handle(ProducerIds(Controller()), request(transactional_id))
-
-
 def test_a_refusal_names_no_producer():
-    answer = init_producer_id.refused(request(), NotController())
+    call = called(InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=1), version=5)
+    answer = init_producer_id.refused(call, NotController())
     assert (answer.producer_id, answer.producer_epoch) == (-1, -1)
     assert answer.error_code == ErrorCode.NOT_CONTROLLER.code

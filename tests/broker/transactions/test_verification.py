@@ -39,9 +39,9 @@ class Brokers:
         self.gate.set()
         #: One for each request that has come.
         self.arrivals = asyncio.Semaphore(0)
-        background = Background()
-        at_end(background.stop)
-        self.verifier = Verifier(self, self, listener="INSIDE", start=background.start)
+        self.background = Background()
+        at_end(self.background.stop)
+        self.verifier = Verifier(self, self, listener="INSIDE", start=self.background.start)
 
     def coordinator(self, key, *, listener):
         assert listener == "INSIDE"
@@ -193,8 +193,8 @@ async def test_of_one_id_there_is_one_question_at_a_time():
 async def test_whoever_goes_away_leaves_the_others_their_answers():
     brokers = Brokers()
     brokers.gate.clear()
-    gone = asyncio.ensure_future(brokers.ask("a1"))
-    other = asyncio.ensure_future(brokers.ask("a2"))
+    gone = brokers.background.start(brokers.ask("a1"), "gone")
+    other = brokers.background.start(brokers.ask("a2"), "other")
     await brokers.arrivals.acquire()
     gone.cancel()
     brokers.gate.set()
@@ -204,12 +204,12 @@ async def test_whoever_goes_away_leaves_the_others_their_answers():
 async def test_when_the_broker_stops_nobody_waits_for_ever():
     brokers = Brokers()
     brokers.gate.clear()
-    work = []
-    brokers.verifier._start = lambda coroutine, name: work.append(asyncio.ensure_future(coroutine))
-    asking = asyncio.ensure_future(brokers.ask())
-    await brokers.arrivals.acquire()
-    work[0].cancel()
-    assert await asking == {E0: ErrorCode.NETWORK_EXCEPTION}
+    async with asyncio.TaskGroup() as asking:
+        first, second = asking.create_task(brokers.ask("a1")), asking.create_task(brokers.ask("a1"))
+        await brokers.arrivals.acquire()
+        await brokers.background.stop()
+    for asked in (first, second):
+        assert asked.result() == {E0: ErrorCode.NETWORK_EXCEPTION}
 
 
 def test_a_transaction_that_is_about_to_end_is_asked_about_again_for_a_while():

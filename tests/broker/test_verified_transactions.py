@@ -1,0 +1,228 @@
+"""Transactions by raw requests: nothing lands that the coordinator does not know of (KIP-890)."""
+
+import time
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from odradek.protocol.api_keys import ApiKey
+from odradek.protocol.error_codes import ErrorCode
+from tests.support.broker_process import BrokerProcess
+from tests.support.logs import records_batch
+from tests.support.partition_client import LATEST, READ_COMMITTED, PartitionClient, create_topic
+from tests.support.wire_client import WireClient, call
+
+TIMEOUT_MS = 60_000
+WAIT_S = 20
+#: The last version of Produce in which clients add partitions themselves, and the first without.
+ADDED_BY_CLIENTS, ADDED_BY_BROKERS = 11, 12
+FEW = 2
+
+
+@pytest.fixture(scope="module")
+def broker(tmp_path_factory):
+    data_dir = tmp_path_factory.mktemp("verified") / "logs"
+    # Fewer requests may be in progress than there are producers that wait for coordinators.
+    with BrokerProcess(data_dir, f"queued.max.requests={FEW}").start() as running:
+        call(running.address, ApiKey.FIND_COORDINATOR, 3, key="t", key_type=1)
+        call(running.address, ApiKey.FIND_COORDINATOR, 3, key="g", key_type=0)
+        yield running
+
+
+def until(is_so, look):
+    """What is seen when it is so: markers are written after whoever ended has been answered."""
+    deadline = time.monotonic() + WAIT_S
+    while not is_so(seen := look()):
+        assert time.monotonic() < deadline, seen
+    return seen
+
+
+class Producer:
+    """With a transactional id, on connections of its own."""
+
+    def __init__(self, address, name, topic):
+        self.address, self.name, self.topic = address, name, topic
+        self.wire = WireClient(address)
+        answer = self.wire.call(
+            ApiKey.INIT_PRODUCER_ID,
+            5,
+            transactional_id=name,
+            transaction_timeout_ms=TIMEOUT_MS,
+            producer_id=-1,
+            producer_epoch=-1,
+        )
+        assert answer.error_code == 0, ErrorCode.of(answer.error_code)
+        self.id, self.epoch = answer.producer_id, answer.producer_epoch
+
+    @property
+    def _self(self):
+        return {
+            "transactional_id": self.name,
+            "producer_id": self.id,
+            "producer_epoch": self.epoch,
+        }
+
+    def produce(self, *, version, partition=0, sequence=0, epoch=None):
+        batch = records_batch(
+            b"v",
+            producer_id=self.id,
+            producer_epoch=self.epoch if epoch is None else epoch,
+            base_sequence=sequence,
+            is_transactional=True,
+        )
+        with PartitionClient(self.address, self.topic, partition) as client:
+            sent = {"transactional_id": self.name, **client.produce_values(batch)}
+            line = client.answer_to_produce(client.wire.call(ApiKey.PRODUCE, version, **sent))
+        return ErrorCode.of(line.error_code).name
+
+    def add(self, *partitions):
+        topic = {"name": self.topic, "partitions": list(partitions)}
+        fields = {f"v3_and_below_{name}": value for name, value in self._self.items()}
+        answer = self.wire.call(
+            ApiKey.ADD_PARTITIONS_TO_TXN, 3, v3_and_below_topics=[topic], **fields
+        )
+        codes = {
+            each.partition_error_code
+            for each in answer.results_by_topic_v3_and_below[0].results_by_partition
+        }
+        assert codes == {0}
+
+    def commit_offset(self, offset, *, version):
+        partition = {"partition_index": 0, "committed_offset": offset, "committed_metadata": ""}
+        topics = [{"name": self.topic, "partitions": [partition]}]
+        answer = self.wire.call(
+            ApiKey.TXN_OFFSET_COMMIT, version, group_id=self.name, topics=topics, **self._self
+        )
+        return ErrorCode.of(answer.topics[0].partitions[0].error_code).name
+
+    def committed_offset(self):
+        topics = [{"name": self.topic, "partition_indexes": [0]}]
+        answer = self.wire.call(
+            ApiKey.OFFSET_FETCH, 7, group_id=self.name, topics=topics, require_stable=True
+        )
+        line = answer.topics[0].partitions[0]
+        return line.committed_offset if not line.error_code else ErrorCode.of(line.error_code).name
+
+    def end(self, *, commit, version):
+        answer = self.wire.call(ApiKey.END_TXN, version, committed=commit, **self._self)
+        assert answer.error_code == 0, ErrorCode.of(answer.error_code)
+        if version >= 5:
+            self.id, self.epoch = answer.producer_id, answer.producer_epoch
+
+    def end_offset(self, partition=0):
+        """When all that was ended has its markers."""
+        with PartitionClient(self.address, self.topic, partition) as client:
+
+            def ends():
+                stable = client.offset_at(LATEST, isolation_level=READ_COMMITTED)
+                return stable, client.offset_at(LATEST)
+
+            return until(lambda ends: ends[0] == ends[1], ends)[0]
+
+
+def is_stable(committed):
+    return committed != "UNSTABLE_OFFSET_COMMIT"
+
+
+@pytest.fixture
+def producer(broker, request):
+    name = f"t{abs(hash(request.node.name))}"
+    create_topic(broker.address, name, partitions=2)
+    made = Producer(broker.address, name, name)
+    yield made
+    made.wire.close()
+
+
+class TestPartitionsAddedByClients:
+    VERSION = ADDED_BY_CLIENTS
+
+    @pytest.mark.parametrize(
+        ("version", "expected"), [(10, "INVALID_TXN_STATE"), (11, "TRANSACTION_ABORTABLE")]
+    )
+    def test_a_partition_that_was_not_added_takes_nothing(self, producer, version, expected):
+        producer.add(1)
+        assert producer.produce(version=version) == expected
+        assert producer.end_offset() == 0
+
+    @pytest.mark.parametrize("version", range(3, 12))
+    def test_one_that_was_added_takes_all(self, producer, version):
+        producer.add(0)
+        for sequence in range(3):
+            assert producer.produce(version=version, sequence=sequence) == "NONE"
+        producer.end(commit=True, version=4)
+        assert producer.end_offset() == 4
+
+    def test_t10_a_late_request_lands_neither_after_the_abort_nor_in_the_next_transaction(
+        self, producer
+    ):
+        producer.add(0)
+        assert producer.produce(version=self.VERSION) == "NONE"
+        producer.end(commit=False, version=4)
+        assert producer.end_offset() == 2
+        late = {"version": self.VERSION, "sequence": 1}
+        assert producer.produce(**late) == "TRANSACTION_ABORTABLE"
+        producer.add(1)
+        assert producer.produce(**late) == "TRANSACTION_ABORTABLE"
+        assert producer.end_offset() == 2
+
+    def test_offsets_of_a_group_that_was_not_added_are_refused(self, producer):
+        producer.add(0)
+        assert producer.commit_offset(5, version=3) == "INVALID_TXN_STATE"
+        assert producer.commit_offset(5, version=4) == "TRANSACTION_ABORTABLE"
+        assert producer.committed_offset() == -1
+
+
+class TestPartitionsAddedByBrokers:
+    VERSION = ADDED_BY_BROKERS
+
+    def test_they_are_added_as_they_are_written_to(self, producer):
+        for partition in (0, 1):
+            assert producer.produce(version=self.VERSION, partition=partition) == "NONE"
+        producer.end(commit=True, version=5)
+        assert [producer.end_offset(0), producer.end_offset(1)] == [2, 2]
+
+    def test_each_transaction_has_its_epoch(self, producer):
+        for number in range(3):
+            begun = producer.epoch
+            assert producer.produce(version=self.VERSION) == "NONE"
+            producer.end(commit=number % 2 == 0, version=5)
+            assert producer.epoch == begun + 1
+            assert producer.end_offset() == 2 * number + 2
+
+    def test_t10_a_late_request_is_fenced_after_the_end_and_in_the_next_transaction(self, producer):
+        begun = producer.epoch
+        assert producer.produce(version=self.VERSION) == "NONE"
+        producer.end(commit=False, version=5)
+        assert producer.end_offset() == 2
+        late = {"version": self.VERSION, "sequence": 1, "epoch": begun}
+        assert producer.produce(**late) == "INVALID_PRODUCER_EPOCH"
+        assert producer.produce(version=self.VERSION) == "NONE"
+        assert producer.produce(**late) == "INVALID_PRODUCER_EPOCH"
+        producer.end(commit=True, version=5)
+        assert producer.end_offset() == 4
+
+    def test_so_are_the_offsets_of_a_group(self, producer):
+        assert producer.commit_offset(5, version=5) == "NONE"
+        assert producer.committed_offset() == "UNSTABLE_OFFSET_COMMIT"
+        producer.end(commit=True, version=5)
+        assert until(is_stable, producer.committed_offset) == 5
+        assert producer.commit_offset(6, version=5) == "NONE"
+        producer.end(commit=False, version=5)
+        assert until(is_stable, producer.committed_offset) == 5
+
+
+@pytest.mark.parametrize("version", [ADDED_BY_CLIENTS, ADDED_BY_BROKERS])
+def test_more_may_wait_for_their_coordinators_than_requests_may_be_in_progress(broker, version):
+    topic = f"many-{version}"
+    create_topic(broker.address, topic)
+    producers = [Producer(broker.address, f"{topic}-{n}", topic) for n in range(8 * FEW)]
+    if version == ADDED_BY_CLIENTS:
+        for each in producers:
+            each.add(0)
+    with ThreadPoolExecutor(len(producers)) as threads:
+        told = list(threads.map(lambda each: each.produce(version=version), producers))
+    assert set(told) == {"NONE"}
+    for each in producers:
+        each.end(commit=True, version=4 if version == ADDED_BY_CLIENTS else 5)
+        each.wire.close()
+    assert producers[0].end_offset() == 2 * len(producers)

@@ -12,12 +12,18 @@ Owner: the event loop.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Sequence
 from struct import Struct
 from typing import Protocol
 
 from odradek.broker.replicas.partition import Partition
-from odradek.broker.transactions.verification import Knowledge, Refusals, Transaction
+from odradek.broker.transactions.verification import (
+    Guards,
+    Knowledge,
+    Refusals,
+    Transaction,
+    verified,
+)
 from odradek.protocol.api.produce import ProduceRequest
 from odradek.protocol.error_codes import ErrorCode
 from odradek.protocol.errors import InvalidProducerIdMapping, KafkaError
@@ -43,6 +49,10 @@ _PASSING = frozenset(
 )
 
 
+#: Where a transaction would begin, and from which sequence on.
+Place = tuple[Partition, int]
+
+
 class NotVerified(KafkaError):
     """A batch that was not appended because of what its coordinator said; told with these words."""
 
@@ -53,30 +63,47 @@ class Verifier(Protocol):
     async def ask(
         self,
         transaction: Transaction,
-        partitions: list[TopicPartition],
+        partitions: Sequence[TopicPartition],
         knowledge: Knowledge,
         /,
     ) -> Refusals: ...
 
 
 class Verification:
-    """Of the partitions of one request."""
+    """Of the partitions of one request in which a transaction would begin."""
 
-    __slots__ = ("_guards", "_knowledge", "_refusals", "_transaction")
+    __slots__ = ("_guards", "_knowledge", "_now_ms", "_places", "_refusals", "_transaction")
 
     def __init__(
-        self,
-        transaction: Transaction,
-        knowledge: Knowledge,
-        guards: Mapping[TopicPartition, VerificationGuard],
+        self, transaction: Transaction, knowledge: Knowledge, places: Sequence[Place], now_ms: int
     ) -> None:
         self._transaction = transaction
         self._knowledge = knowledge
-        self._guards = guards
+        self._places = places
+        self._now_ms = now_ms
+        self._guards: Guards = {}
         self._refusals: Refusals = {}
 
+    def begin(self) -> Guards:
+        """None, if nobody has to be asked."""
+        guards = {}
+        for partition, sequence in self._places:
+            guard = partition.log.producers.start_verification(
+                self._transaction.producer_id,
+                epoch=self._transaction.producer_epoch,
+                sequence=sequence,
+                now_ms=self._now_ms,
+                bumps_epochs=self._knowledge.adds,
+            )
+            if guard is not None:
+                guards[partition.topic_partition] = guard
+        return guards
+
     async def ask(self, verifier: Verifier) -> None:
-        self._refusals = await verifier.ask(self._transaction, [*self._guards], self._knowledge)
+        self._guards, self._refusals = await verified(
+            self.begin,
+            lambda partitions: verifier.ask(self._transaction, partitions, self._knowledge),
+        )
 
     def guard(self, partition: TopicPartition) -> VerificationGuard | None:
         """What an append there has to present, if anything; raises what the client is told."""
@@ -93,10 +120,10 @@ def verification_of(
     version: int,
     now_ms: int,
 ) -> Verification | None:
-    """None if nobody has to be asked.  Raises InvalidProducerIdMapping."""
+    """Begun; None if nobody has to be asked.  Raises InvalidProducerIdMapping."""
     knowledge = _KNOWLEDGE[version]
     producer: tuple[int, int] | None = None
-    guards: dict[TopicPartition, VerificationGuard] = {}
+    places: list[Place] = []
     for partition, records in batches:
         if len(records) < HEADER_BYTES:
             continue  # no batch of a producer: which is told when it is appended
@@ -109,20 +136,14 @@ def verification_of(
             raise InvalidProducerIdMapping("Transactional records of more than one producer.")
         producer = producer_id, epoch
         states = partition.log.producers
-        if not (knowledge.adds or states.settings.transaction_partition_verification_enable):
-            continue
-        guard = states.start_verification(
-            producer_id,
-            epoch=epoch,
-            sequence=sequence,
-            now_ms=now_ms,
-            bumps_epochs=knowledge.adds,
-        )
-        if guard is not None:
-            guards[partition.topic_partition] = guard
-    if producer is None or not guards:
+        is_asked = knowledge.adds or states.settings.transaction_partition_verification_enable
+        if is_asked and not states.has_open_transaction(producer_id, epoch=epoch):
+            places.append((partition, sequence))
+    if producer is None or not places:
         return None
-    return Verification(Transaction(transactional_id, *producer), knowledge, guards)
+    transaction = Transaction(transactional_id, *producer)
+    verification = Verification(transaction, knowledge, places, now_ms)
+    return verification if verification.begin() else None
 
 
 def _told(error: ErrorCode, knowledge: Knowledge) -> KafkaError:

@@ -8,7 +8,7 @@ its log says against it is said to all lines.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from functools import partial
 from typing import Protocol
 
@@ -23,12 +23,19 @@ from odradek.broker.groups.committing import (
 from odradek.broker.groups.coordinator import GroupCoordinator
 from odradek.broker.groups.group import Committer
 from odradek.broker.groups.shard import GroupShard
-from odradek.broker.transactions.verification import Knowledge, Refusals, Transaction
+from odradek.broker.transactions.verification import (
+    Guards,
+    Knowledge,
+    Refusals,
+    Transaction,
+    verified,
+)
 from odradek.protocol.api.txn_offset_commit import TxnOffsetCommitRequest, TxnOffsetCommitResponse
 from odradek.protocol.error_codes import ErrorCode
 from odradek.protocol.errors import KafkaError, code_of
 from odradek.protocol.types import TopicPartition
 from odradek.storage.log import Written
+from odradek.storage.producers.verification_guards import VerificationGuard
 
 Request = TxnOffsetCommitRequest
 Response = TxnOffsetCommitResponse
@@ -57,7 +64,7 @@ class Verifier(Protocol):
     async def ask(
         self,
         transaction: Transaction,
-        partitions: list[TopicPartition],
+        partitions: Sequence[TopicPartition],
         knowledge: Knowledge,
         /,
     ) -> Refusals: ...
@@ -73,25 +80,27 @@ def handle(
         shard = groups.shard_of_members(call.request.group_id)
     except KafkaError as failure:
         return committing.refused(failure)
-    guarded = committing.begun(shard)
-    if guarded is None:
-        return committing.commit(shard, InTransaction(*committing.producer))
-    return Parked(partial(_commit_verified, committing, verifier, shard, guarded))
+    if not committing.begin(shard):
+        return committing.commit(shard, None)
+    return Parked(partial(_commit_verified, committing, verifier, shard))
 
 
 async def _commit_verified(
-    committing: Committing, verifier: Verifier, shard: GroupShard, transaction: InTransaction
+    committing: Committing, verifier: Verifier, shard: GroupShard
 ) -> Response | Parked[Response]:
     request, partition = committing.call.request, shard.log.partition.topic_partition
-    asked = Transaction(request.transactional_id, *committing.producer)
-    refusals = await verifier.ask(asked, [partition], committing.knowledge)
+    transaction = Transaction(request.transactional_id, *committing.producer)
+    guards, refusals = await verified(
+        partial(committing.begin, shard),
+        lambda partitions: verifier.ask(transaction, partitions, committing.knowledge),
+    )
     if partition in refusals:
         return committing.refused(unverified(refusals[partition]))
     try:
         shard = committing.groups.shard(request.group_id)  # it may be another by now
     except KafkaError as failure:
         return committing.refused(failure)
-    return committing.commit(shard, transaction)
+    return committing.commit(shard, guards.get(partition))
 
 
 class Committing:
@@ -132,16 +141,18 @@ class Committing:
     def producer(self) -> tuple[int, int]:
         return self.call.request.producer_id, self.call.request.producer_epoch
 
-    def begun(self, shard: GroupShard) -> InTransaction | None:
-        """None if nobody has to be asked about the transaction."""
+    def begin(self, shard: GroupShard) -> Guards:
+        """None, if nobody has to be asked about the transaction."""
         producer_id, epoch = self.producer
         guard = shard.log.start_verification(
             producer_id, producer_epoch=epoch, bumps_epochs=self.knowledge.adds
         )
-        return None if guard is None else InTransaction(producer_id, epoch, guard)
+        return {} if guard is None else {shard.log.partition.topic_partition: guard}
 
-    def commit(self, shard: GroupShard, transaction: InTransaction) -> Response | Parked[Response]:
-        request = self.call.request
+    def commit(
+        self, shard: GroupShard, guard: VerificationGuard | None
+    ) -> Response | Parked[Response]:
+        request, transaction = self.call.request, InTransaction(*self.producer, guard)
         committer = Committer(request.member_id, request.group_instance_id, request.generation_id)
         try:
             written = commit_in_transaction(

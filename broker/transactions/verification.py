@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -29,6 +29,7 @@ from odradek.protocol.error_codes import ErrorCode
 from odradek.protocol.errors import DecodeError, KafkaError
 from odradek.protocol.schema import Message
 from odradek.protocol.types import TopicPartition
+from odradek.storage.producers.verification_guards import VerificationGuard
 
 log = logging.getLogger(__name__)
 
@@ -39,6 +40,8 @@ VERSION = 5
 RETRY_S = 0.02
 RETRIES_S = 0.1
 
+#: Of partitions in which a transaction would begin.
+Guards = Mapping[TopicPartition, VerificationGuard]
 #: What stands against each partition; those that are not named are in the transaction.
 Refusals = Mapping[TopicPartition, ErrorCode]
 
@@ -131,26 +134,14 @@ class Verifier:
         self._start = start
         self._lines: dict[Node, _Line] = {}
 
-    async def ask(
-        self, transaction: Transaction, partitions: Sequence[TopicPartition], knowledge: Knowledge
-    ) -> Refusals:
-        """May be asked again and again; never raises."""
-        loop = asyncio.get_running_loop()
-        give_up_at = loop.time() + RETRIES_S
-        while True:
-            refusals = await self._ask_once(transaction, partitions, knowledge)
-            is_ending = ErrorCode.CONCURRENT_TRANSACTIONS in refusals.values()
-            if not is_ending or loop.time() >= give_up_at:
-                return refusals
-            await asyncio.sleep(RETRY_S)
-
     def close(self) -> None:
         """Whoever still waits is told that nobody answered."""
         self._clients.close()
 
-    async def _ask_once(
+    async def ask(
         self, transaction: Transaction, partitions: Sequence[TopicPartition], knowledge: Knowledge
     ) -> Refusals:
+        """Never raises."""
         transactional_id = transaction.transactional_id
         try:
             node = self._coordinators.coordinator(transactional_id, listener=self._listener)
@@ -186,6 +177,28 @@ class Verifier:
             return
         assert isinstance(answer, AddPartitionsToTxnResponse), answer
         _tell_all(asked, answer)
+
+
+async def verified(
+    begin: Callable[[], Guards], ask: Callable[[Sequence[TopicPartition]], Awaitable[Refusals]]
+) -> tuple[Guards, Refusals]:
+    """The guards that ``begin`` gave last, and what was said of their partitions.
+
+    It is asked again, though not for long, while the producer's last transaction is about to end.
+    The marker that ends it takes guards away.  So each question has guards of its own, and if a
+    marker came between the question and the answer, the answer may be about what was before it.
+    """
+    loop = asyncio.get_running_loop()
+    give_up_at, is_second_word = loop.time() + RETRIES_S, False
+    while guards := begin():
+        refusals = await ask([*guards])
+        if ErrorCode.CONCURRENT_TRANSACTIONS in refusals.values() and loop.time() < give_up_at:
+            await asyncio.sleep(RETRY_S)
+        elif refusals or is_second_word or begin() == guards:
+            return guards, refusals
+        else:
+            is_second_word = True
+    return {}, {}
 
 
 def _of_different_ids(questions: Sequence[_Question]) -> tuple[list[_Question], list[_Question]]:

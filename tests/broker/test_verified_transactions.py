@@ -189,6 +189,15 @@ class TestPartitionsAddedByBrokers:
             assert producer.epoch == begun + 1
             assert producer.end_offset() == 2 * number + 2
 
+    def test_the_next_one_may_begin_before_partitions_have_heard_of_the_end(self, producer):
+        for number in range(50):
+            for partition in (0, 1):
+                assert producer.produce(version=self.VERSION, partition=partition) == "NONE"
+            assert producer.commit_offset(number, version=5) == "NONE"
+            producer.end(commit=number % 3 > 0, version=5)
+        assert [producer.end_offset(0), producer.end_offset(1)] == [100, 100]
+        assert until(is_stable, producer.committed_offset) == 49
+
     def test_t10_a_late_request_is_fenced_after_the_end_and_in_the_next_transaction(self, producer):
         begun = producer.epoch
         assert producer.produce(version=self.VERSION) == "NONE"

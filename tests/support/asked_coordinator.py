@@ -12,9 +12,13 @@ from odradek.protocol.types import TopicPartition
 
 @dataclass
 class AskedCoordinator:
-    """``refusal`` is of every partition; ``meanwhile`` happens before the answer comes."""
+    """``refusal`` is of every partition; ``meanwhile`` happens before the answer comes.
+
+    With ``words``, it is the first of them, one for each question, as long as there are any.
+    """
 
     refusal: ErrorCode | None = None
+    words: list[ErrorCode | None] = field(default_factory=list)
     meanwhile: Callable[[], object] = lambda: None
     asked: list[tuple[Transaction, list[TopicPartition], Knowledge]] = field(default_factory=list)
 
@@ -23,7 +27,8 @@ class AskedCoordinator:
     ) -> Refusals:
         self.asked.append((transaction, list(partitions), knowledge))
         self.meanwhile()
-        return {} if self.refusal is None else dict.fromkeys(partitions, self.refusal)
+        refusal = self.words.pop(0) if self.words else self.refusal
+        return {} if refusal is None else dict.fromkeys(partitions, refusal)
 
 
 #: For what is in no transaction.

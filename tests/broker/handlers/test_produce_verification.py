@@ -167,6 +167,7 @@ async def test_a_transaction_that_is_ending_is_told_to_whoever_knows_of_it(
     scene = scene()
     scene.coordinator.refusal = ErrorCode.CONCURRENT_TRANSACTIONS
     assert await scene.errors(version=version) == [expected]
+    assert len(scene.coordinator.asked) > 1
 
 
 @pytest.mark.parametrize("said", LASTING)
@@ -199,21 +200,43 @@ async def test_t10_what_comes_after_the_abort_does_not_land(scene):
 
 async def test_t10_nor_does_what_was_verified_before_it(scene):
     scene = scene()
-    scene.coordinator.meanwhile = scene.mark
-    assert await scene.errors() == ["INVALID_TXN_STATE"]
+
+    def abort():
+        scene.mark()
+        scene.coordinator.meanwhile = lambda: None
+        scene.coordinator.words = [None, ErrorCode.TRANSACTION_ABORTABLE]
+
+    scene.coordinator.meanwhile = abort
+    assert await scene.errors() == ["TRANSACTION_ABORTABLE"]
     assert scene.ends == [1, 0]
 
 
-async def test_t10_nor_does_what_was_verified_in_the_transaction_before_the_last(scene):
+async def test_t10_whatever_the_coordinator_says(scene):
     """The word of the coordinator about one transaction is none about the next."""
     scene = scene()
-
-    def the_next_one_begins():
-        scene.mark()
-        scene.partitions[0].log.producers.start_verification(7, epoch=0, sequence=0, now_ms=NOW_MS)
-
-    scene.coordinator.meanwhile = the_next_one_begins
+    scene.coordinator.meanwhile = scene.mark
     assert await scene.errors() == ["INVALID_TXN_STATE"]
+    assert scene.ends == [2, 0]
+
+
+@pytest.mark.parametrize("version", [11, 12])
+async def test_what_came_before_the_last_transaction_had_ended_everywhere_waits_for_that(
+    scene, version
+):
+    """As the next transaction of a producer may, which is told of the end before partitions are."""
+    scene = scene()
+    await scene.told(version=version)
+    scene.coordinator.words = [ErrorCode.CONCURRENT_TRANSACTIONS, None]
+    del scene.coordinator.asked[:]
+
+    def end():
+        scene.mark(commit=True, epoch=1)
+        scene.coordinator.meanwhile = lambda: None
+
+    scene.coordinator.meanwhile = end
+    assert await scene.errors(entry(epoch=1), version=version) == ["NONE"]
+    assert len(scene.coordinator.asked) == 2
+    assert scene.ends == [3, 0]
 
 
 async def test_with_an_epoch_for_each_transaction_the_last_ones_batches_are_fenced(scene):

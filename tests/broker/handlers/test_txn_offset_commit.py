@@ -143,7 +143,22 @@ async def test_a_marker_that_comes_before_the_answer_keeps_the_offsets_out(scene
     scene.coordinator.meanwhile = lambda: mark(scene, commit=False)
     assert await told(scene) == ["INVALID_TXN_STATE"]
     assert offsets(scene) is None
-    assert offsets_partition(scene).log.end_offset == 1
+    assert len(scene.coordinator.asked) == 2
+
+
+async def test_offsets_wait_for_the_end_of_the_last_transaction(scene):
+    scene = scene()
+    await told(scene)
+    scene.coordinator.words = [ErrorCode.CONCURRENT_TRANSACTIONS, None]
+
+    def end():
+        mark(scene, epoch=1)
+        scene.coordinator.meanwhile = lambda: None
+
+    scene.coordinator.meanwhile = end
+    assert await told(scene, (0, 6, ""), producer_epoch=1) == ["NONE"]
+    mark(scene, epoch=2)
+    assert offsets(scene) == {("events", 0): 6}
 
 
 async def test_leadership_that_goes_before_the_answer_is_told_of(scene):

@@ -7,7 +7,7 @@ import pytest
 from odradek.broker.background import Background
 from odradek.broker.metadata.picture import Node
 from odradek.broker.transactions import verification
-from odradek.broker.transactions.verification import Knowledge, Transaction, Verifier
+from odradek.broker.transactions.verification import Knowledge, Transaction, Verifier, verified
 from odradek.protocol.api.add_partitions_to_txn import (
     AddPartitionsToTxnPartitionResult,
     AddPartitionsToTxnResponse,
@@ -16,6 +16,7 @@ from odradek.protocol.api.add_partitions_to_txn import (
 from odradek.protocol.error_codes import ErrorCode
 from odradek.protocol.errors import CoordinatorNotAvailable
 from odradek.protocol.types import TopicPartition
+from odradek.storage.producers.verification_guards import VerificationGuard
 from tests.support.calls import as_sent
 from tests.support.loops import at_end, finish_in_virtual_time
 
@@ -212,22 +213,69 @@ async def test_when_the_broker_stops_nobody_waits_for_ever():
         assert asked.result() == {E0: ErrorCode.NETWORK_EXCEPTION}
 
 
+class Beginning:
+    """A partition with a guard, which ``mark`` takes away, and a coordinator that says ``words``.
+
+    The last of its words it says again and again.
+    """
+
+    def __init__(self, *words, marks=()):
+        self.guard = VerificationGuard()
+        self.words = list(words)
+        self.marks = set(marks)
+        self.count = 0
+
+    def mark(self):
+        self.guard = VerificationGuard()
+
+    def begin(self):
+        return {} if self.guard is None else {E0: self.guard}
+
+    async def ask(self, partitions):
+        assert partitions == [E0]
+        self.count += 1
+        if self.count in self.marks:
+            self.mark()
+        word = self.words[min(self.count, len(self.words)) - 1]
+        return {E0: ErrorCode[word]} if word else {}
+
+    def told(self):
+        return finish_in_virtual_time(verified(self.begin, self.ask))
+
+
+ENDING = "CONCURRENT_TRANSACTIONS"
+
+
 def test_a_transaction_that_is_about_to_end_is_asked_about_again_for_a_while():
-    async def asking():
-        brokers = Brokers()
-        brokers.codes[E0] = ErrorCode.CONCURRENT_TRANSACTIONS.code
-        return await brokers.ask(), len(brokers.requests), brokers
-
-    refusals, count, _ = finish_in_virtual_time(asking())
-    assert refusals == {E0: ErrorCode.CONCURRENT_TRANSACTIONS}
-    assert count == 1 + verification.RETRIES_S / verification.RETRY_S
+    beginning = Beginning(ENDING)
+    assert beginning.told()[1] == {E0: ErrorCode.CONCURRENT_TRANSACTIONS}
+    assert beginning.count == 1 + verification.RETRIES_S / verification.RETRY_S
 
 
-def test_and_has_ended_then():
-    async def asking():
-        brokers = Brokers()
-        brokers.codes[E0] = ErrorCode.CONCURRENT_TRANSACTIONS.code
-        asyncio.get_running_loop().call_later(0.05, brokers.codes.clear)
-        return await brokers.ask()
+def test_when_it_has_ended_its_marker_has_taken_the_first_guard_away():
+    beginning = Beginning(ENDING, ENDING, None, marks=[2])
+    first = beginning.guard
+    assert beginning.told() == ({E0: beginning.guard}, {})
+    assert beginning.guard is not first
+    assert beginning.count == 3
 
-    assert finish_in_virtual_time(asking()) == {}
+
+def test_a_marker_between_question_and_answer_makes_it_asked_again():
+    beginning = Beginning(None, "TRANSACTION_ABORTABLE", marks=[1])
+    assert beginning.told()[1] == {E0: ErrorCode.TRANSACTION_ABORTABLE}
+    assert beginning.count == 2
+
+
+def test_but_only_once():
+    beginning = Beginning(None, marks=range(9))
+    guards, refusals = beginning.told()
+    assert refusals == {}
+    assert guards[E0] is not beginning.guard
+    assert beginning.count == 2
+
+
+def test_where_nobody_has_to_be_asked_nobody_is():
+    beginning = Beginning(None)
+    beginning.guard = None
+    assert beginning.told() == ({}, {})
+    assert beginning.count == 0

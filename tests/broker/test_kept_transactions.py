@@ -1,0 +1,91 @@
+"""What a broker keeps of transactions: over kills, without topics, and not for ever."""
+
+import pytest
+
+from odradek.protocol.api_keys import ApiKey
+from odradek.protocol.error_codes import ErrorCode
+from tests.support.broker_process import BrokerProcess
+from tests.support.group_members import wait_until
+from tests.support.partition_client import create_topic
+from tests.support.wire_client import call
+
+NAME = "copier"
+OFTEN = ["transaction.remove.expired.transaction.cleanup.interval.ms=100"]
+
+
+@pytest.fixture
+def new_broker(tmp_path):
+    brokers = []
+
+    def make(*settings):
+        broker = BrokerProcess(tmp_path / "data", *settings).start()
+        brokers.append(broker)
+        call(broker.address, ApiKey.FIND_COORDINATOR, 3, key=NAME, key_type=1)
+        return broker
+
+    yield make
+    for broker in brokers:
+        broker.kill()
+
+
+def opened(broker, topic="events"):
+    """The producer of a transaction with one partition."""
+    create_topic(broker.address, topic)
+    timeout = {"transaction_timeout_ms": 60_000}
+    found = call(broker.address, ApiKey.INIT_PRODUCER_ID, 4, transactional_id=NAME, **timeout)
+    producer = {
+        "transactional_id": NAME,
+        "producer_id": found.producer_id,
+        "producer_epoch": found.producer_epoch,
+    }
+    asked = {f"v3_and_below_{name}": value for name, value in producer.items()}
+    asked["v3_and_below_topics"] = [{"name": topic, "partitions": [0]}]
+    added = call(broker.address, ApiKey.ADD_PARTITIONS_TO_TXN, 3, **asked)
+    assert added.results_by_topic_v3_and_below[0].results_by_partition[0].partition_error_code == 0
+    return producer
+
+
+def described(broker):
+    (shown,) = call(
+        broker.address, ApiKey.DESCRIBE_TRANSACTIONS, 0, transactional_ids=[NAME]
+    ).transaction_states
+    return shown
+
+
+def state(broker):
+    return described(broker).transaction_state
+
+
+def test_an_open_transaction_outlives_its_broker(new_broker):
+    broker = new_broker()
+    producer = opened(broker)
+    before = described(broker)
+    broker.kill()
+    broker.start()
+    wait_until(lambda: state(broker) == "Ongoing")
+    assert described(broker) == before
+    ended = call(broker.address, ApiKey.END_TXN, 4, **producer, committed=True)
+    assert ended.error_code == 0
+    wait_until(lambda: state(broker) == "CompleteCommit")
+
+
+def test_a_transaction_ends_although_its_topic_is_deleted(new_broker):
+    broker = new_broker()
+    producer = opened(broker)
+    topics = {"topics": [{"name": "events"}], "topic_names": ["events"], "timeout_ms": 10_000}
+    assert call(broker.address, ApiKey.DELETE_TOPICS, 5, **topics).responses[0].error_code == 0
+    ended = call(broker.address, ApiKey.END_TXN, 4, **producer, committed=False)
+    assert ended.error_code == 0
+    wait_until(lambda: state(broker) == "CompleteAbort")
+
+
+def test_an_id_that_nobody_uses_is_forgotten(new_broker):
+    broker = new_broker("transactional.id.expiration.ms=3000", *OFTEN)
+    producer = opened(broker)
+    assert state(broker) == "Ongoing"
+    call(broker.address, ApiKey.END_TXN, 4, **producer, committed=True)
+    wait_until(lambda: described(broker).error_code == ErrorCode.TRANSACTIONAL_ID_NOT_FOUND.code)
+    broker.kill()
+    broker.start()
+    wait_until(lambda: not call(broker.address, ApiKey.LIST_TRANSACTIONS, 0).error_code)
+    assert not call(broker.address, ApiKey.LIST_TRANSACTIONS, 0).transaction_states

@@ -91,13 +91,13 @@ class Markers:
         self._world.start(self._complete(shard, txn), f"completion of {txn.transactional_id}")
 
     async def _complete(self, shard: TransactionShard, txn: Transaction) -> None:
-        left = txn.partitions
-        while left:
+        left = await self._mark(shard, txn, txn.partitions)
+        if left and shard.is_active:
+            names = ", ".join(map(str, sorted(left)))
+            log.info("%r is not ended in all partitions yet: %s", txn.transactional_id, names)
+        while left and shard.is_active:
+            await self._world.sleep(RETRY_S)
             left = await self._mark(shard, txn, left)
-            if not shard.is_active:
-                return
-            if left:
-                await self._world.sleep(RETRY_S)
         while shard.is_active:
             try:
                 await wait_for(shard.write(decide_complete(txn, now_ms=self._world.now_ms())))
@@ -121,12 +121,12 @@ class Markers:
                 again.append(each)
         if by_leader and shard.is_active:
             epoch = shard.coordinator_epoch
-            answers = await gather(
-                *(
-                    self._links.write(node, _marker(txn, led, coordinator_epoch=epoch))
-                    for node, led in by_leader.items()
-                )
-            )
+            writing = [
+                self._links.write(node, _marker(txn, led, coordinator_epoch=epoch))
+                for node, led in by_leader.items()
+            ]
+            # Its producer may be waiting for the end: one broker is asked without another task.
+            answers = await gather(*writing) if len(writing) > 1 else [await writing[0]]
             for led, codes in zip(by_leader.values(), answers, strict=True):
                 again += _not_done(txn, led, codes)
         return frozenset(again)
@@ -168,5 +168,5 @@ def _not_done(
     left = [each for each in partitions if codes.get(each) not in _DONE]
     if left and codes:
         named = {str(each): ErrorCode.of(codes[each]).name for each in left if each in codes}
-        log.info("Markers of %r are written again: %s", txn.transactional_id, named)
+        log.debug("Markers of %r are written again: %s", txn.transactional_id, named)
     return left

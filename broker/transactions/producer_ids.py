@@ -1,7 +1,8 @@
 """Ids for producers: from blocks that the controller gives to this broker alone.
 
 The next block is asked for when the last id is gone, once for all who wait.  What is left of a
-block when the broker stops is never used.
+block when the broker stops is never used.  Producers know nothing of controllers: where there is
+none they are told, as by Kafka, to ask again.
 
 Owner: the event loop.
 """
@@ -10,6 +11,8 @@ from __future__ import annotations
 
 import asyncio
 from typing import Protocol
+
+from odradek.protocol.errors import CoordinatorLoadInProgress, KafkaError
 
 
 class Block(Protocol):
@@ -41,10 +44,14 @@ class ProducerIds:
         return next(self._left, None)
 
     async def next(self) -> int:
+        """Raises CoordinatorLoadInProgress."""
         async with self._turn:
             found = self.next_nowait()
             while found is None:
-                block = await self._allocate()
+                try:
+                    block = await self._allocate()
+                except KafkaError as failure:
+                    raise CoordinatorLoadInProgress(f"no producer ids yet: {failure}") from failure
                 self._left = iter(range(block.block_start, block.block_end + 1))
                 found = self.next_nowait()
             return found

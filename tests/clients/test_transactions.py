@@ -3,8 +3,8 @@
 import pytest
 
 from tests.support.client_driver import Refused
-from tests.support.committed_records import committed_values, stable_end
-from tests.support.group_members import committed
+from tests.support.committed_records import committed_values, settled_values, stable_end
+from tests.support.group_members import committed, wait_until
 from tests.support.partition_client import LATEST, PartitionClient
 from tests.support.transactional_clients import CLIENTS
 
@@ -21,7 +21,7 @@ def name(request):
 
 def committed_in(broker, topic, partition):
     with PartitionClient(broker.address, topic, partition) as there:
-        return committed_values(there)
+        return settled_values(there)
 
 
 def test_what_is_committed_is_read_and_what_is_aborted_is_not(broker, new_topic, client, name):
@@ -51,7 +51,7 @@ def test_of_an_open_transaction_nothing_is_read(broker, new_topic, client, name)
         assert (stable_end(partition), committed_values(partition)) == (0, [])
         assert partition.offset_at(LATEST) == 2
         producer.commit()
-        assert committed_values(partition) == [b"1", b"2"]
+        assert settled_values(partition) == [b"1", b"2"]
 
 
 def test_offsets_count_with_the_transaction_that_has_them(broker, new_topic, client, name):
@@ -66,7 +66,7 @@ def test_offsets_count_with_the_transaction_that_has_them(broker, new_topic, cli
             producer.send_offset(name, topic, offset)
             assert committed(broker.address, name) == {}
             end()
-            assert committed(broker.address, name) == expected
+            wait_until(lambda: committed(broker.address, name) == expected)  # noqa: B023
     assert committed_in(broker, topic, 0) == [b"copied"]
 
 

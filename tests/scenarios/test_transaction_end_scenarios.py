@@ -8,10 +8,11 @@ import pytest
 
 from odradek.protocol.api_keys import ApiKey
 from tests.support.client_driver import Refused
-from tests.support.committed_records import committed_values, stable_end
+from tests.support.committed_records import committed_values, settled_values, stable_end
 from tests.support.fault_points import Fault
 from tests.support.faulty_broker import FaultyBroker
 from tests.support.group_members import wait_until
+from tests.support.group_wire import find_coordinator
 from tests.support.lossy_wire import LossyWire, Way, nothing
 from tests.support.partition_client import LATEST, PartitionClient, create_topic
 from tests.support.transaction_wire import WireProducer, settled, stable_offset, state_of
@@ -24,11 +25,9 @@ GROUP, ID = "g", "interrupted"
 #: A transaction of PARTITIONS and a group's offsets ends with so many writes to logs: that it is
 #: prepared, a marker each, that it is complete.
 WRITES = 1 + PARTITIONS + 1 + 1
-MOMENTS = [
-    *((1, "before"), (1, "torn")),
-    *((nth, "after") for nth in range(1, WRITES)),
-    (WRITES, "torn"),
-]
+NOT_PREPARED = [("before", 1), ("torn", 1)]
+MOMENTS = [*NOT_PREPARED, *(("after", nth) for nth in range(1, WRITES)), ("torn", WRITES)]
+COMPLETE = {True: "CompleteCommit", False: "CompleteAbort"}
 EVERY_CLIENT = pytest.mark.parametrize("client", CLIENTS, ids=lambda client: client.name)
 #: All that a transactional producer asks for.
 ASKED = {
@@ -67,30 +66,27 @@ def everywhere(address, topic):
     return values, is_over
 
 
-@pytest.mark.parametrize("is_committed", [True, False], ids=["commit", "abort"])
-def test_t6_what_is_prepared_when_the_coordinator_dies_is_completed_everywhere(
-    tmp_path, is_committed
-):
+def test_t6_what_is_prepared_when_the_coordinator_dies_is_completed_everywhere(tmp_path):
     topic, expected, offset = "t", [], -1
     with FaultyBroker(tmp_path / "logs", *SETTINGS).start() as broker:
         create_topic(broker.address, topic, partitions=PARTITIONS)
-        for number, (nth, moment) in enumerate(MOMENTS):
+        find_coordinator(broker.address)
+        for number, moment in enumerate(MOMENTS):
+            is_committed = number % 2 == 0
             known = open_transaction(broker.address, topic, number)
-            broker.stop()
-            broker.fault = Fault("pwritev .log", moment, nth=nth)
+            broker.kill()
+            broker.fault = Fault("pwritev .log", *moment)
             broker.start()
             end_and_die(broker, known, is_committed=is_committed)
             broker.fault = None
             broker.start()
-            is_prepared = (nth, moment) not in MOMENTS[:2]
-            if not is_prepared:
+            if moment in NOT_PREPARED:
                 assert state_of(broker.address, ID) == "Ongoing"
                 end_as_if_never_interrupted(broker.address, known, is_committed=is_committed)
+            wait_until(lambda: state_of(broker.address, ID) == COMPLETE[is_committed])  # noqa: B023
             if is_committed:
                 expected.append(b"%d" % number)
                 offset = number
-            word = "CompleteCommit" if is_committed else "CompleteAbort"
-            wait_until(lambda: state_of(broker.address, ID) == word)  # noqa: B023
             assert everywhere(broker.address, topic) == ([expected] * PARTITIONS, True)
             assert stable_offset(broker.address, GROUP, topic) == offset
 
@@ -113,6 +109,7 @@ def wire():
 def broker(wire, tmp_path_factory):
     data_dir = tmp_path_factory.mktemp("broker") / "logs"
     with wire.broker(data_dir, *SETTINGS).start() as running:
+        find_coordinator(running.address)
         yield running
 
 
@@ -184,7 +181,7 @@ def test_t7_a_transaction_of_which_every_answer_is_lost_once_is_done_once(
             producer.commit()
         assert lost.left == set()
     with PartitionClient(broker.address, topic) as partition:
-        assert committed_values(partition) == ([b"a", b"b"] if is_committed else [b"b"])
+        assert settled_values(partition) == ([b"a", b"b"] if is_committed else [b"b"])
         assert [each.value for each in partition.records()] == [b"a", b"b"]
         assert partition.offset_at(LATEST) == 4
     assert stable_offset(broker.address, name, topic) == (7 if is_committed else -1)

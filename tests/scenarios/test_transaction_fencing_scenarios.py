@@ -7,7 +7,7 @@ import pytest
 
 from tests.support.broker_process import BrokerProcess
 from tests.support.client_driver import Refused
-from tests.support.committed_records import committed_values, stable_end
+from tests.support.committed_records import committed_values, settled_values, stable_end
 from tests.support.group_members import wait_until
 from tests.support.group_wire import WireMember, committed_line, wait_for_state
 from tests.support.group_wire import find_coordinator as find_group_coordinator
@@ -54,8 +54,6 @@ def assert_fenced(producer, topic):
         assert producer.ask_add_offsets("g", version=version) == word
         assert producer.ask_end(committed=True, version=version) == word
         assert producer.ask_end(committed=False, version=version) == word
-    known = {"producer_id": producer.id, "producer_epoch": producer.epoch}
-    assert producer.ask_init(version=4, **known) == "PRODUCER_FENCED"
 
 
 @EVERY_CLIENT
@@ -71,7 +69,7 @@ def test_t5_whoever_takes_an_id_over_fences_the_one_who_had_it(broker, new_topic
                 old.commit()
             new.commit()
     with PartitionClient(broker.address, topic) as partition:
-        assert committed_values(partition) == [b"new"]
+        assert settled_values(partition) == [b"new"]
         assert [each.value for each in partition.records()] == [b"old", b"new"]
 
 
@@ -89,6 +87,10 @@ def test_t5_an_id_that_is_taken_over_again_and_again_belongs_to_the_last(broker,
             assert_fenced(producer, topic)
         assert (partition.offset_at(LATEST), stable_end(partition)) == (end, end - 1)
         last.commit()
+        # The last but one may have asked for the epoch that the last has, and be asking again.
+        for producer in old[:-1]:
+            known = {"producer_id": producer.id, "producer_epoch": producer.epoch}
+            assert producer.ask_init(**known) == "PRODUCER_FENCED"
         assert committed_values(partition) == [b"%d" % (HIJACKS - 1)]
         assert len(partition.records()) == HIJACKS
 
@@ -128,7 +130,7 @@ def test_t9_so_it_is_with_every_client(broker, new_topic, client, name):
             another.begin()
             another.send(topic, [b"in time"])
             another.commit()
-        assert committed_values(partition) == [b"in time"]
+        assert settled_values(partition) == [b"in time"]
 
 
 def test_t9_a_time_out_is_not_forgotten_by_a_broker_that_was_killed(broker, new_topic, name):

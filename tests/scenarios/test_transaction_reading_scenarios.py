@@ -112,15 +112,15 @@ def test_t3_nothing_from_the_first_open_transaction_on_is_read_committed(
 
 
 def test_t3_a_record_of_an_open_transaction_is_not_found_by_its_time(broker, new_topic, producer):
-    topic, now_ms = new_topic(), int(time.time() * 1000)
-    producer.write(topic, b"a", timestamp_ms=now_ms)
+    topic, later_ms = new_topic(), int(time.time() * 1000) + 60_000
+    producer.write(topic, b"a")
     producer.commit()
-    producer.write(topic, b"b", timestamp_ms=now_ms + 1000)
+    producer.write(topic, b"b", timestamp_ms=later_ms)
     with PartitionClient(broker.address, topic) as partition:
-        assert partition.offset_at(now_ms + 1) == 2
-        assert partition.offset_at(now_ms + 1, isolation_level=READ_COMMITTED) == -1
+        assert partition.offset_at(later_ms) == 2
+        assert partition.offset_at(later_ms, isolation_level=READ_COMMITTED) == -1
         producer.commit()
-        assert partition.offset_at(now_ms + 1, isolation_level=READ_COMMITTED) == 2
+        assert partition.offset_at(later_ms, isolation_level=READ_COMMITTED) == 2
 
 
 @pytest.mark.parametrize("ending", ["stop", "kill"])

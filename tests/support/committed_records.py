@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from odradek.protocol.error_codes import ErrorCode
 from odradek.protocol.records.record import Record
 from odradek.protocol.records.record_set import batches_of_any_magic
+from tests.support.group_members import wait_until
 from tests.support.partition_client import LATEST, READ_COMMITTED, PartitionClient
 from tests.support.read_committed import committed_in
 
@@ -42,7 +43,14 @@ def read_committed(client: PartitionClient, offset: int = 0) -> CommittedRead:
 
 
 def committed_values(client: PartitionClient) -> list[bytes | None]:
+    """What can be read now, though it may have been committed before."""
     return read_committed(client).values
+
+
+def settled_values(client: PartitionClient) -> list[bytes | None]:
+    """What is committed, once nothing is open: a commit is acknowledged before it can be seen."""
+    wait_until(lambda: stable_end(client) == client.offset_at(LATEST))
+    return committed_values(client)
 
 
 def stable_end(client: PartitionClient) -> int:

@@ -31,7 +31,7 @@ from tests.support.persistent_load import RECONNECT, PersistentConsumer, Silent
 FLUSH_TIMEOUT_S = 30
 FINISH_S = 90
 #: Less than this is not left to be copied while the run goes on.
-BACKLOG = 60
+BACKLOG = 200
 FEEDER, READER, LATE_READER = "feeder", "reader", "late reader"
 
 
@@ -120,6 +120,11 @@ class CopyRun:
         for reader in (self.committed, late):
             copied = [[value for _, value in reader.found[n]] for n in range(self._partitions)]
             assert copied == expected
+
+    def __str__(self) -> str:
+        last = [copier.events[-2:] for crew in self.crews for copier in crew.present]
+        seen = f"{self.committed.count} seen, {self.uncommitted.count} with what is not committed"
+        return f"{self._target}: {self.count} fed, {seen}; {last}"
 
     def aborted_that_were_seen(self) -> int:
         """By the reader for which nothing needs to be committed."""

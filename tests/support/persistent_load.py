@@ -35,6 +35,9 @@ RECONNECT = {
     "retry.backoff.ms": 20,
     "retry.backoff.max.ms": 100,
 }
+#: Of a transactional producer of librdkafka 2.11 or later: when its only broker comes back it would
+#: go on to wait for the group's coordinator as it knew it before, which it has given up.
+TRANSACTIONAL = {**RECONNECT, "linger.ms": 0, "metadata.recovery.strategy": "none"}
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,7 @@ from typing import Any
 
 from tests.support.bank import balances_in, read_bank
 from tests.support.group_member_program import orders, tell
-from tests.support.persistent_load import RECONNECT, Silent
+from tests.support.persistent_load import TRANSACTIONAL, Silent
 
 TIMEOUT_S = 30
 
@@ -27,8 +27,7 @@ def run(address: str, options: SimpleNamespace) -> None:
         "bootstrap.servers": address,
         "transactional.id": options.name,
         "transaction.timeout.ms": options.timeout_ms,
-        "linger.ms": 0,
-        **RECONNECT,
+        **TRANSACTIONAL,
     }
     producer = Producer(settings, logger=Silent())
     producer.init_transactions(TIMEOUT_S)

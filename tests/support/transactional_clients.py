@@ -26,7 +26,7 @@ from kafka.errors import KafkaError as KafkaPythonError
 from kafka.structs import OffsetAndMetadata
 
 from tests.support.client_driver import TIMEOUT_S, Refused
-from tests.support.persistent_load import RECONNECT, Silent
+from tests.support.persistent_load import TRANSACTIONAL, Silent
 
 TRANSACTION_TIMEOUT_MS = 60_000
 
@@ -57,8 +57,7 @@ class ConfluentTransactions:
                 "bootstrap.servers": address,
                 "transactional.id": transactional_id,
                 "transaction.timeout.ms": timeout_ms,
-                "linger.ms": 0,
-                **RECONNECT,
+                **TRANSACTIONAL,
             },
             logger=Silent(),
         )
@@ -122,11 +121,16 @@ class AiokafkaTransactions:
                 transaction_timeout_ms=timeout_ms,
                 retry_backoff_ms=20,
             )
-            await made.start()
+            try:
+                await made.start()
+            except AiokafkaError:
+                await made.stop()
+                raise
             return made
 
         with asyncio.Runner() as runner:
-            made = runner.run(begin())
+            with _refusals(AiokafkaError):
+                made = runner.run(begin())
             try:
                 yield _Aiokafka(made, runner)
             finally:

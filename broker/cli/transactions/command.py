@@ -83,7 +83,8 @@ def _add_list(verbs: Commands[argparse.ArgumentParser]) -> None:
         metavar="MILLISECONDS",
         type=int,
         default=-1,
-        help="only those whose transaction has run for longer than this; from Kafka 3.8 on",
+        help="only those whose transaction has begun longer ago than this, or that have had none: "
+        "of use with --state ongoing; from Kafka 3.8 on",
     )
     parser.add_argument(
         "--matching",

@@ -96,7 +96,7 @@ def test_only_those_that_are_wanted_are_listed(command, new_producer, topic, nam
     assert listed(*both) == [f"{name}-1", f"{name}-2"]
     one = ("--producer-id", producers[0].id, "--producer-id", producers[2].id)
     assert listed(*one) == [f"{name}-0", f"{name}-2"]
-    assert listed("--longer-than", 60_000) == []
+    assert listed("--longer-than", 60_000, "--state", "ongoing") == []
     assert listed("--duration-filter", 0, "--state", "ongoing") == [f"{name}-1"]
     assert listed("--matching", f"{name}-[12]") == [f"{name}-1", f"{name}-2"]
 
@@ -230,7 +230,8 @@ def test_or_by_its_producer(command, new_producer, topic, name, partition):
     producer = new_producer(name)
     hang(producer, topic, b"hanging")
     named = ("--producer-id", producer.id, "--producer-epoch", producer.epoch)
-    command("transactions", "abort", f"{topic}:0", *named, "--coordinator-epoch", -1).lines  # noqa: B018
+    ran = command("transactions", "abort", f"{topic}:0", *named, "--coordinator-epoch", -1)
+    assert ran.lines == [f"{topic}:0: transaction of producer {producer.id} aborted"]
     assert (stable_end(partition), committed_values(partition)) == (2, [])
 
 

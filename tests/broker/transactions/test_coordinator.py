@@ -164,9 +164,11 @@ def test_from_version_2_on_an_end_tells_the_next_epoch_and_again_if_it_is_asked_
 def test_an_end_that_uses_the_last_epoch_tells_a_new_producer_id(scene):
     scene.put(transaction(State.ONGOING, producer_epoch=LAST_EPOCH - 1))
     last = Producer(OURS.id, LAST_EPOCH - 1)
+    scene.participants.leaderless.add(TopicPartition("events", 0))
     assert scene.run(scene.end(last, client=2)) == (FIRST_ID, 0)
     assert scene.told(scene.add(Producer(FIRST_ID, 0), client=2)) == "CONCURRENT_TRANSACTIONS"
-    scene.pass_ms(1)
+    scene.participants.leaderless.clear()
+    scene.pass_ms(110)
     marker = scene.participants.logs[TopicPartition("events", 0)].markers[0]
     assert marker.producer == (OURS.id, LAST_EPOCH)
     assert scene.run(scene.end(last, client=2)) == (FIRST_ID, 0)

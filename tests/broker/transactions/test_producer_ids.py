@@ -9,7 +9,7 @@ from odradek.broker.handlers import init_producer_id
 from odradek.broker.transactions.producer_ids import ProducerIds
 from odradek.protocol.api.init_producer_id import InitProducerIdRequest
 from odradek.protocol.error_codes import ErrorCode
-from odradek.protocol.errors import NotController
+from odradek.protocol.errors import CoordinatorLoadInProgress, NotController
 from tests.support.calls import called
 
 
@@ -50,7 +50,7 @@ async def test_a_controller_that_refuses_is_asked_again_by_the_next():
         return answer
 
     ids = ProducerIds(allocate)
-    with pytest.raises(NotController):
+    with pytest.raises(CoordinatorLoadInProgress):
         await ids.next()
     assert await ids.next() == 5
 

@@ -81,7 +81,7 @@ def _driven(side: Side, name: str, shape: Transactions, seconds: float) -> Serve
 def _speaks_second(side: Side) -> bool:
     """Whether it is agreed on, and not only known."""
     served = ask(side.bootstrap, ApiKey.API_VERSIONS, 3, _asking()).api_keys
-    versions = {each.api_key: each.max_version for each in served}
+    versions: dict[int, int] = {each.api_key: each.max_version for each in served}
     return versions.get(ApiKey.END_TXN, 0) >= SECOND[ApiKey.END_TXN]
 
 

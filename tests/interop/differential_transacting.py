@@ -162,30 +162,21 @@ def ended(telling: Telling, *, committed: bool, alias: str = "p") -> Iterator[St
 
 
 def send(
-    telling: Telling,
-    name: str,
-    by: By = P,
-    *,
-    partition: int = 0,
-    sequence: int = 0,
-    transactional_id: str | None = "",
-    is_transactional: bool = True,
+    telling: Telling, name: str, by: By = P, *, partition: int = 0, sequence: int = 0, **said: Any
 ) -> Step:
-    """One record; by the transactional id of the telling, if that is empty."""
+    """One record; it may say another transactional id, or that it is in no transaction."""
     version = telling.version(ApiKey.PRODUCE)
-    said = telling.group if transactional_id == "" else transactional_id
+    transactional_id = said.get("transactional_id", telling.group)
 
     def values(broker: Asked) -> Values:
         fields: Mapping[str, Any] = {
             **by.named(broker),
             "base_sequence": sequence,
-            "is_transactional": is_transactional,
+            "is_transactional": said.get("is_transactional", True),
         }
         records = bytes(records_batch(name.encode(), **fields))
-        wanted = produce(
-            version, telling.group, records, partition=partition, transactional_id=said
-        )
-        return wanted(broker)
+        named = {"partition": partition, "transactional_id": transactional_id}
+        return produce(version, telling.group, records, **named)(broker)
 
     return telling.step(name, ApiKey.PRODUCE, values)
 

@@ -101,7 +101,7 @@ def _ended_again(telling: Telling) -> Iterator[Step]:
 def refusals(scope: Scope) -> Iterator[Step]:
     """Of what makes no sense, before a transaction and in it."""
     yield from _prepared()
-    for telling in tellings(scope, "refusals", *OF_TRANSACTIONS):
+    for telling in tellings(scope, "refusals", *OF_TRANSACTIONS, ApiKey.PRODUCE):
         yield from has_its_topic(telling)
         yield from _not_made(telling)
         for time in ("first", "second"):

@@ -5,29 +5,19 @@ import time
 import pytest
 
 from tests.clients.test_groups import send
-from tests.support.broker_process import BrokerProcess
+from tests.interop.test_foreign_groups_live import broker
 from tests.support.committed_records import committed_values
 from tests.support.foreign_modules import ClientUnavailable, go_program
 from tests.support.foreign_program import ForeignProgram
 from tests.support.group_members import committed, wait_until
-from tests.support.group_wire import find_coordinator
 from tests.support.new_topics import new_topic
 from tests.support.partition_client import PartitionClient
 
-__all__ = ["new_topic"]
+__all__ = ["broker", "new_topic"]
 
 PARTITIONS = 3
 RECORDS = 60
 WAIT_S = 40.0
-
-
-@pytest.fixture(scope="module")
-def broker(tmp_path_factory):
-    settings = ("group.initial.rebalance.delay.ms=0",)
-    with BrokerProcess(tmp_path_factory.mktemp("broker") / "logs", *settings).start() as running:
-        find_coordinator(running.address)
-        yield running
-        assert "Traceback" not in running.log_text
 
 
 @pytest.fixture(scope="module")

@@ -23,10 +23,11 @@ from odradek.broker.call import Call, Disconnect, Parked
 from odradek.broker.handlers.leader_hints import Cluster as Leaders
 from odradek.broker.handlers.leader_hints import LeaderHints
 from odradek.broker.handlers.produce_lines import NO_ANSWER, NOT_TOLD, answered, refused, tell
-from odradek.broker.handlers.produce_verification import Verification, Verifier, verification_of
+from odradek.broker.handlers.produce_verification import Verification, verification_of
 from odradek.broker.handlers.unread_records import Reader, Unread, check_all, too_many
 from odradek.broker.record_reader import RECORDS_PER_TURN
 from odradek.broker.replicas.partition import ALL_IN_SYNC, Partition
+from odradek.broker.transactions.verification import Verifier
 from odradek.broker.turns import FEW, Turn
 from odradek.protocol.api.produce import ProduceRequest, ProduceResponse
 from odradek.protocol.errors import (

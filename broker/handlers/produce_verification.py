@@ -14,7 +14,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from struct import Struct
-from typing import Protocol
 
 from odradek.broker.replicas.partition import Partition
 from odradek.broker.transactions.verification import (
@@ -22,6 +21,7 @@ from odradek.broker.transactions.verification import (
     Knowledge,
     Refusals,
     Transaction,
+    Verifier,
     verified,
 )
 from odradek.protocol.api.produce import ProduceRequest
@@ -55,18 +55,6 @@ Place = tuple[Partition, int]
 
 class NotVerified(KafkaError):
     """A batch that was not appended because of what its coordinator said; told with these words."""
-
-
-class Verifier(Protocol):
-    """Whoever asks coordinators."""
-
-    async def ask(
-        self,
-        transaction: Transaction,
-        partitions: Sequence[TopicPartition],
-        knowledge: Knowledge,
-        /,
-    ) -> Refusals: ...
 
 
 class Verification:

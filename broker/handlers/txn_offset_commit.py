@@ -8,7 +8,7 @@ its log says against it is said to all lines.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterator
 from functools import partial
 from typing import Protocol
 
@@ -26,14 +26,13 @@ from odradek.broker.groups.shard import GroupShard
 from odradek.broker.transactions.verification import (
     Guards,
     Knowledge,
-    Refusals,
     Transaction,
+    Verifier,
     verified,
 )
 from odradek.protocol.api.txn_offset_commit import TxnOffsetCommitRequest, TxnOffsetCommitResponse
 from odradek.protocol.error_codes import ErrorCode
 from odradek.protocol.errors import KafkaError, code_of
-from odradek.protocol.types import TopicPartition
 from odradek.storage.log import Written
 from odradek.storage.producers.verification_guards import VerificationGuard
 
@@ -56,18 +55,6 @@ class Cluster(Protocol):
     """What is known of the cluster."""
 
     def has_partition(self, topic: str, partition: int, /) -> bool: ...
-
-
-class Verifier(Protocol):
-    """Whoever asks coordinators."""
-
-    async def ask(
-        self,
-        transaction: Transaction,
-        partitions: Sequence[TopicPartition],
-        knowledge: Knowledge,
-        /,
-    ) -> Refusals: ...
 
 
 def handle(

@@ -20,6 +20,7 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from odradek.broker.metadata.picture import Node
+from odradek.broker.network.broker_clients import BrokerClients
 from odradek.protocol.api.add_partitions_to_txn import (
     AddPartitionsToTxnRequest,
     AddPartitionsToTxnResponse,
@@ -27,7 +28,6 @@ from odradek.protocol.api.add_partitions_to_txn import (
 )
 from odradek.protocol.error_codes import ErrorCode
 from odradek.protocol.errors import DecodeError, KafkaError
-from odradek.protocol.schema import Message
 from odradek.protocol.types import TopicPartition
 from odradek.storage.producers.verification_guards import VerificationGuard
 
@@ -35,11 +35,10 @@ log = logging.getLogger(__name__)
 
 #: The first that may answer TRANSACTION_ABORTABLE.
 VERSION = 5
-#: A transaction that is about to end has ended soon: so often, and for so long, it is asked again.
-#: Kafka's add.partitions.to.txn.retry.backoff.ms and .max.ms, which have these defaults; but most
-#: have ended much sooner, and whoever begins one after the other would wait each time.
-FIRST_RETRY_S = 0.001
-RETRY_S = 0.02
+#: A transaction that is about to end has ended soon, often within a millisecond: how long to wait
+#: before it is asked again, twice as long each time, and for how long in all.  The upper bounds are
+#: the defaults of Kafka's add.partitions.to.txn.retry.backoff.ms and .max.ms.
+RETRY_MIN_S, RETRY_MAX_S = 0.001, 0.02
 RETRIES_S = 0.1
 
 #: Of partitions in which a transaction would begin.
@@ -104,27 +103,13 @@ class Coordinators(Protocol):
     def coordinator(self, key: str, /, *, listener: str) -> Node: ...
 
 
-class Client(Protocol):
-    """A client of one broker."""
-
-    async def send(self, request: Message, /, *, version: int) -> Message: ...
-
-
-class Clients(Protocol):
-    """Of all brokers."""
-
-    def to(self, node: Node, /) -> Client: ...
-
-    def close(self) -> None: ...
-
-
 class Verifier:
     """Asks for all partitions that this broker leads."""
 
     def __init__(
         self,
         coordinators: Coordinators,
-        clients: Clients,
+        clients: BrokerClients,
         *,
         listener: str,
         start: Callable[[Coroutine[Any, Any, None], str], object],
@@ -191,12 +176,12 @@ async def verified(
     marker came between the question and the answer, the answer may be about what was before it.
     """
     loop = asyncio.get_running_loop()
-    give_up_at, pause_s, is_second_word = loop.time() + RETRIES_S, FIRST_RETRY_S, False
+    give_up_at, retry_s, is_second_word = loop.time() + RETRIES_S, RETRY_MIN_S, False
     while guards := begin():
         refusals = await ask([*guards])
         if ErrorCode.CONCURRENT_TRANSACTIONS in refusals.values() and loop.time() < give_up_at:
-            await asyncio.sleep(pause_s)
-            pause_s = min(2 * pause_s, RETRY_S)
+            await asyncio.sleep(retry_s)
+            retry_s = min(2 * retry_s, RETRY_MAX_S)
         elif refusals or is_second_word or begin() == guards:
             return guards, refusals
         else:

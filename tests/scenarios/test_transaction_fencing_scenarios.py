@@ -169,6 +169,28 @@ def test_t10_what_is_produced_late_joins_no_transaction(
         assert committed_values(partition)[-1] == b"in its turn"
 
 
+@pytest.mark.parametrize("is_committed", [True, False], ids=["committed", "aborted"])
+def test_t10_in_version_2_an_epoch_is_for_one_transaction_only(
+    broker, new_topic, producer, is_committed
+):
+    topic, other = new_topic(), new_topic()
+    with PartitionClient(broker.address, topic) as partition:
+        assert settled(lambda: producer.ask_produce(topic, b"in time", version=12)) == "NONE"
+        epoch, sequence = producer.epoch, producer.sequences[topic, 0]
+        assert settled(lambda: producer.ask_end(committed=is_committed, version=5)) == "NONE"
+        assert producer.epoch == epoch + 1
+        assert settled(lambda: producer.ask_produce(other, b"next", version=12)) == "NONE"
+        wait_until(lambda: stable_end(partition) == 2)
+        next_epoch = producer.epoch
+        producer.epoch, producer.sequences[topic, 0] = epoch, sequence
+        assert producer.ask_produce(topic, b"late", version=12) == "INVALID_PRODUCER_EPOCH"
+        assert (partition.offset_at(LATEST), stable_end(partition)) == (2, 2)
+        producer.epoch, producer.sequences[topic, 0] = next_epoch, 0
+        assert settled(lambda: producer.ask_produce(topic, b"2", version=12)) == "NONE"
+        assert settled(lambda: producer.ask_end(committed=True, version=5)) == "NONE"
+        assert settled_values(partition) == [*([b"in time"] if is_committed else []), b"2"]
+
+
 def test_t10_what_was_never_begun_is_not_begun_by_producing(broker, new_topic, producer):
     topic = new_topic()
     with PartitionClient(broker.address, topic) as partition:

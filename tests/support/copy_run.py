@@ -96,9 +96,6 @@ class CopyRun:
         while self.committed.count < self.count and time.monotonic() < deadline:
             self.man()
             time.sleep(0.05)
-        for crew in self.crews:
-            for copier in crew.present:
-                copier.close()
 
     def check(self) -> None:
         """The copy is the source, whoever looks at it, and whenever."""

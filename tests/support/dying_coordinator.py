@@ -5,6 +5,7 @@ through, and the next never happens, nor does anything after it.  ``restart`` is
 coordinator, which knows the log and nothing else.
 """
 
+import asyncio
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -14,6 +15,7 @@ from odradek.protocol.types import TopicPartition
 from tests.support.transaction_scene import TransactionScene
 
 UNKNOWN = "died"
+HOURS_S = 36_000
 
 
 class Died(BaseException):
@@ -40,15 +42,16 @@ class DyingScene(TransactionScene):
         self._writes_left = writes
 
     def restart(self) -> None:
+        self.log.is_held = False
         self.kill()
         self._writes_left, self.has_died = None, False
         self.log.partition.leader_epoch += 1  # type: ignore[attr-defined]
         self.lead()
 
     def asked(self, work: Any) -> tuple[str, Any]:
-        """The name of the error, or of none, and the answer."""
+        """The name of the error, or of none, and the answer; nothing takes hours."""
         try:
-            return "NONE", self.run(work)
+            return "NONE", self.run(asyncio.wait_for(work, HOURS_S))
         except KafkaError as failure:
             return failure.error.name, None
         except Died:

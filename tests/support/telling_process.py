@@ -14,6 +14,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any, Self
 
 from odradek.controller.tied_process import tied
@@ -62,7 +63,9 @@ class TellingProcess:
             self._reading.join(WAIT_S)
             for pipe in (self._process.stdin, self._process.stdout):
                 assert pipe is not None
-                pipe.close()
+                # An order that nobody has read any more.
+                with suppress(BrokenPipeError):
+                    pipe.close()
 
     # What it is told
 

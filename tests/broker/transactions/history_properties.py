@@ -17,9 +17,9 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 
 from odradek.broker.transactions.records import read_value, transaction_value
 from odradek.broker.transactions.transaction_state import LAST_EPOCH, PREPARED, State
-from odradek.protocol.errors import NotEnoughReplicas
+from odradek.protocol.errors import NotEnoughReplicas, NotLeader, RequestTimedOut
 from odradek.protocol.types import TopicPartition
-from tests.support.dying_coordinator import UNKNOWN, Client, DyingScene, OneTransaction
+from tests.support.dying_coordinator import UNKNOWN, Client, Died, DyingScene, OneTransaction
 from tests.support.transaction_scene import as_logged
 from tests.support.transactions import TIMEOUT_MS
 
@@ -28,6 +28,12 @@ PARTITIONS = [TopicPartition("events", 0), TopicPartition("events", 1), TopicPar
 WHERE = st.sampled_from(PARTITIONS)
 FEW = st.integers(0, 10)
 EXPIRATION_MS = 10 * TIMEOUT_MS
+#: The client that was told so looks for another coordinator, and knows no more than before.
+LOST = {"NOT_COORDINATOR": UNKNOWN}
+#: While a step of the same id is pending; by epochs and ids, only who speaks version 0.
+REFUSED = frozenset(
+    {"CONCURRENT_TRANSACTIONS", "PRODUCER_FENCED", "INVALID_PRODUCER_ID_MAPPING", UNKNOWN}
+)
 
 
 class TransactionHistory(RuleBasedStateMachine):
@@ -39,6 +45,8 @@ class TransactionHistory(RuleBasedStateMachine):
         self.clients = []
         self.transactions = []
         self.epochs = {}
+        #: Ids whose last record in the log has not taken effect, with what they are instead.
+        self.beyond = {}
         self.is_near_the_last_epoch = near_the_last_epoch
 
     def teardown(self):
@@ -114,10 +122,39 @@ class TransactionHistory(RuleBasedStateMachine):
             return
         if client.unanswered is not None:
             is_commit = client.unanswered
-        ending = self.scene.end(
+        error, producer = self.scene.asked(self.ending(client, is_commit))
+        self.note_end(client, is_commit, error, producer)
+
+    @rule(
+        number=FEW,
+        is_commit=st.booleans(),
+        outcome=st.sampled_from([None, RequestTimedOut(), Died()]),
+    )
+    def it_ends_as_replicas_are_slow(self, number, is_commit, outcome):
+        """What is not replicated in time is in the log all the same."""
+        client, log = self.client(number), self.scene.log
+        if client is None or client.current is None or client.unanswered is not None:
+            return
+        log.is_held = True
+        ending = self.scene.begun(self.ending(client, is_commit))
+        if not ending.done():
+            assert self.scene.asked(self.scene.init(name=client.name))[0] in REFUSED
+            assert self.scene.asked(self.ending(client, is_commit))[0] in REFUSED
+            if isinstance(outcome, Died):
+                self.scene.restart()
+        log.release(NotLeader() if isinstance(outcome, Died) else outcome)
+        self.scene.pass_ms(0)
+        self.note_what_the_log_has_beyond()
+        error, producer = self.scene.asked(waited(ending))
+        self.note_end(client, is_commit, LOST.get(error, error), producer)
+
+    def ending(self, client, is_commit):
+        return self.scene.end(
             client.producer, is_commit=is_commit, name=client.name, client=client.version
         )
-        error, producer = self.scene.asked(ending)
+
+    def note_end(self, client, is_commit, error, producer):
+        was_unanswered = client.unanswered is not None
         client.unanswered = is_commit if error == UNKNOWN else None
         if error == "NONE":
             if client.current is not None:
@@ -125,8 +162,10 @@ class TransactionHistory(RuleBasedStateMachine):
             client.current = None
             if client.version >= 2:
                 client.before, client.producer = client.producer, producer
-        elif error in ("CONCURRENT_TRANSACTIONS", "COORDINATOR_NOT_AVAILABLE"):
-            client.unanswered = is_commit if client.unanswered is not None else None
+        elif error == "COORDINATOR_NOT_AVAILABLE":
+            client.unanswered = is_commit  # and it may be in the log
+        elif error == "CONCURRENT_TRANSACTIONS":
+            client.unanswered = is_commit if was_unanswered else None
         elif error != UNKNOWN:
             client.current = None
 
@@ -192,10 +231,23 @@ class TransactionHistory(RuleBasedStateMachine):
     def what_is_known_is_what_the_log_gives(self):
         if not hasattr(self, "scene") or self.scene.has_died:
             return
+        live = self.scene.shard.transactions
+        known, logged = self.known_and_logged()
+        for name in {*known, *logged}:
+            if name not in self.beyond or self.beyond[name] is not live.get(name):
+                assert known.get(name) == logged.get(name)
+
+    def known_and_logged(self):
         known = as_logged(self.scene.shard.transactions)
         if not self.scene.version:
             known = {name: as_of_version_0(txn) for name, txn in known.items()}
-        assert self.scene.replayed().transactions == known
+        return known, self.scene.replayed().transactions
+
+    def note_what_the_log_has_beyond(self):
+        """Until the next step of the same id, or the next coordinator."""
+        known, logged = self.known_and_logged()
+        live = self.scene.shard.transactions
+        self.beyond = {name: live.get(name) for name in logged if logged[name] != known.get(name)}
 
     @invariant()
     def epochs_only_grow(self):
@@ -232,6 +284,10 @@ class TransactionHistory(RuleBasedStateMachine):
         if transaction.is_commit is not None:
             expected = "committed" if transaction.is_commit else "aborted"
             assert found[expected] == transaction.written, (transaction, found)
+
+
+async def waited(task):
+    return await task
 
 
 def as_of_version_0(txn):

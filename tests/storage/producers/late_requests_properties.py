@@ -1,0 +1,169 @@
+"""However late requests and markers come, nothing lands in a transaction that it was not sent in.
+
+A producer, its coordinator and one partition.  Whatever is sent may be delivered at any time, twice
+or never: batches, the question that the partition asks about them, its answer, the append, and the
+marker.  Only the order that the coordinator keeps to is kept: a transaction begins when the last
+one's marker has been written.
+"""
+
+import tempfile
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+
+from odradek.protocol.errors import KafkaError
+from odradek.storage.producers.verification_guards import VerificationGuard
+from tests.support.producer_log import NOON, ProducerLog, batch_by, marker_by
+
+PRODUCER = 7
+
+some = st.integers(0, 2)
+seldom = st.integers(0, 9).map(lambda number: number == 9)
+
+
+@dataclass(eq=False)
+class Sent:
+    """A batch on its way: without a guard it has not come to the partition."""
+
+    transaction: int
+    epoch: int
+    sequence: int
+    guard: VerificationGuard | None = None
+    is_verified: bool = False
+
+
+@dataclass
+class Coordinator:
+    """``ending`` is the transaction whose marker has not been written."""
+
+    epoch: int = 0
+    open: int | None = None
+    ending: int | None = None
+    has_partition: bool = False
+
+    def add(self, epoch: int, transaction: int) -> bool:
+        """Begins it, if it is the next."""
+        if epoch != self.epoch or self.ending is not None:
+            return False
+        self.open, self.has_partition = self.open or transaction, True
+        return True
+
+    def verify(self, epoch: int) -> bool:
+        return epoch == self.epoch and self.open is not None and self.has_partition
+
+
+class LateRequests(RuleBasedStateMachine):
+    """``bumps_epochs``: with each end, and partitions are added as they are written to."""
+
+    @initialize(bumps_epochs=st.booleans())
+    def begin(self, bumps_epochs):
+        self.bumps_epochs = bumps_epochs
+        self.coordinator = Coordinator()
+        self.transaction, self.sequence, self.is_begun = 0, 0, False
+        self.under_way: list[Sent] = []
+        self.commits = False
+        self.directory = tempfile.TemporaryDirectory()
+        self.log = ProducerLog(
+            Path(self.directory.name), transaction_partition_verification_enable=True
+        )
+
+    def teardown(self):
+        if hasattr(self, "directory"):
+            self.directory.cleanup()
+
+    # The producer
+
+    @rule()
+    def send(self):
+        if not self.is_begun:
+            self.transaction, self.is_begun = self.transaction + 1, True
+        epoch = self.coordinator.epoch
+        if not self.bumps_epochs and not self.coordinator.add(epoch, self.transaction):
+            return  # it would be asked again
+        self.under_way.append(Sent(self.transaction, epoch, self.sequence))
+        self.sequence += 1
+
+    @precondition(lambda self: self.coordinator.open is not None)
+    @rule(commits=st.booleans())
+    def end(self, commits):
+        coordinator = self.coordinator
+        coordinator.open, coordinator.ending, self.commits = None, coordinator.open, commits
+        self.is_begun = False
+        if self.bumps_epochs:
+            coordinator.epoch, self.sequence = coordinator.epoch + 1, 0
+
+    # The network, and the partition
+
+    @precondition(lambda self: self.under_way)
+    @rule(which=some, comes_twice=seldom)
+    def go_on(self, which, comes_twice):
+        sent = self.under_way[which % len(self.under_way)]
+        if comes_twice:
+            self.under_way.append(replace(sent, guard=None, is_verified=False))
+        if sent.guard is None:
+            sent.guard = self.log.states.start_verification(
+                PRODUCER,
+                epoch=sent.epoch,
+                sequence=sent.sequence,
+                now_ms=NOON,
+                bumps_epochs=self.bumps_epochs,
+            )
+            if sent.guard is None:
+                self.append(sent)
+        elif not sent.is_verified:
+            self.ask(sent)
+        else:
+            self.append(sent)
+
+    def ask(self, sent):
+        coordinator = self.coordinator
+        if self.bumps_epochs:
+            sent.is_verified = coordinator.add(sent.epoch, sent.transaction)
+        else:
+            sent.is_verified = coordinator.verify(sent.epoch)
+        if not sent.is_verified:
+            self.under_way.remove(sent)
+
+    def append(self, sent):
+        self.under_way.remove(sent)
+        batch = batch_by(PRODUCER, epoch=sent.epoch, sequence=sent.sequence, transactional=True)
+        try:
+            placed = self.log.send(batch, guard=sent.guard)
+        except KafkaError:
+            return
+        if self.bumps_epochs and not placed.is_duplicate:
+            coordinator = self.coordinator
+            assert sent.transaction == (coordinator.open or coordinator.ending)
+
+    @precondition(lambda self: self.coordinator.ending is not None)
+    @rule()
+    def mark(self):
+        coordinator = self.coordinator
+        if coordinator.has_partition:
+            marker = marker_by(PRODUCER, epoch=coordinator.epoch, is_commit=self.commits)
+            self.log.end_transaction(marker)
+        coordinator.ending, coordinator.has_partition = None, False
+
+    @rule(is_due=seldom)
+    def restart(self, is_due):
+        """Whatever has not been appended is forgotten, and so are guards."""
+        if not is_due:
+            return
+        self.log.restart()
+        self.under_way = [replace(sent, guard=None, is_verified=False) for sent in self.under_way]
+
+    # What must hold
+
+    @invariant()
+    def no_transaction_is_open_that_the_coordinator_will_not_end(self):
+        if not hasattr(self, "log"):
+            return
+        if self.log.states.first_undecided_offset is not None:
+            coordinator = self.coordinator
+            assert coordinator.has_partition
+            assert (coordinator.open or coordinator.ending) is not None
+
+
+TestLateRequests = LateRequests.TestCase

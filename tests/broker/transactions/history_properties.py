@@ -23,10 +23,13 @@ from tests.support.dying_coordinator import UNKNOWN, Client, Died, DyingScene, O
 from tests.support.transaction_scene import as_logged
 from tests.support.transactions import TIMEOUT_MS
 
-NAMES = st.sampled_from(["copier", "mover"])
+NAMES = ("copier", "mover")
+SPOKEN = st.sampled_from([0, 2])
 PARTITIONS = [TopicPartition("events", 0), TopicPartition("events", 1), TopicPartition("other", 0)]
 WHERE = st.sampled_from(PARTITIONS)
-FEW = st.integers(0, 10)
+#: How many have come since; mostly the last, as others have been fenced by it.
+FEW = st.sampled_from([0, 0, 0, 0, 1, 1, 2, 5])
+SOME = st.lists(WHERE, min_size=1, max_size=3)
 EXPIRATION_MS = 10 * TIMEOUT_MS
 #: The client that was told so looks for another coordinator, and knows no more than before.
 LOST = {"NOT_COORDINATOR": UNKNOWN}
@@ -39,8 +42,8 @@ REFUSED = frozenset(
 class TransactionHistory(RuleBasedStateMachine):
     """What producers know may be out of date: they ask all the same."""
 
-    @initialize(version=st.integers(0, 2), near_the_last_epoch=st.booleans())
-    def begin(self, version, near_the_last_epoch):
+    @initialize(version=st.integers(0, 2), spoken=SPOKEN, near_the_last_epoch=st.booleans())
+    def begin(self, version, spoken, near_the_last_epoch):
         self.scene = DyingScene(version=version, id_expiration_ms=EXPIRATION_MS)
         self.clients = []
         self.transactions = []
@@ -48,6 +51,8 @@ class TransactionHistory(RuleBasedStateMachine):
         #: Ids whose last record in the log has not taken effect, with what they are instead.
         self.beyond = {}
         self.is_near_the_last_epoch = near_the_last_epoch
+        for name in NAMES:
+            self.somebody_comes(name, spoken)
 
     def teardown(self):
         if hasattr(self, "scene"):
@@ -55,11 +60,11 @@ class TransactionHistory(RuleBasedStateMachine):
             self.scene.close()
 
     def client(self, number):
-        return self.clients[number % len(self.clients)] if self.clients else None
+        return self.clients[-1 - number % len(self.clients)] if self.clients else None
 
     # What producers do
 
-    @rule(name=NAMES, client_version=st.sampled_from([0, 2]))
+    @rule(name=st.sampled_from(NAMES), client_version=SPOKEN)
     def somebody_comes(self, name, client_version):
         error, producer = self.scene.asked(self.scene.init(name=name))
         if error == "NONE":
@@ -88,11 +93,20 @@ class TransactionHistory(RuleBasedStateMachine):
         if error == "NONE":
             client.before, client.producer, client.current = client.producer, producer, None
 
-    @rule(number=FEW, where=WHERE)
-    def it_writes(self, number, where):
+    @rule(number=FEW, places=SOME)
+    def it_writes(self, number, places):
         client = self.client(number)
-        if client is None or client.unanswered is not None:
-            return
+        for where in places:
+            if client is not None and client.unanswered is None and not self.scene.has_died:
+                self.write(client, where)
+
+    @rule(number=FEW, places=SOME, is_commit=st.booleans())
+    def it_writes_and_ends(self, number, places, is_commit):
+        self.it_writes(number, places)
+        if not self.scene.has_died:
+            self.it_ends(number, is_commit)
+
+    def write(self, client, where):
         adding = self.scene.add(
             client.producer, frozenset({where}), name=client.name, client=client.version
         )
@@ -208,11 +222,11 @@ class TransactionHistory(RuleBasedStateMachine):
     def requests_are_lost(self, count):
         self.scene.participants.lost = count
 
-    @rule(is_sick=st.booleans())
+    @rule(is_sick=st.sampled_from([False, False, False, True]))
     def the_log_takes_nothing_or_takes_it_again(self, is_sick):
         self.scene.log.failure = NotEnoughReplicas() if is_sick else None
 
-    @rule(writes=st.integers(0, 4))
+    @rule(writes=st.integers(0, 12))
     def it_will_die(self, writes):
         self.scene.die_after(writes)
 

@@ -88,6 +88,8 @@ def commit_in_transaction(
     if not commits:
         return None
     producer_id = transaction.producer_id
+    if producer_id < 0 or transaction.producer_epoch < 0:
+        raise KafkaError("a transaction of no producer")
     try:
         written = shard.log.append_in_transaction(
             _records(group_id, commits),

@@ -122,7 +122,7 @@ def _written(
 def _write(
     replicas: Replicas, world: World, marker: Marker, place: TopicPartition
 ) -> tuple[Partition, Written]:
-    if marker.producer_id < 0:
+    if marker.producer_id < 0 or marker.producer_epoch < 0:
         raise KafkaError(f"a marker of no producer for {place}")
     try:
         partition = replicas.partition(*place)

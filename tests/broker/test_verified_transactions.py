@@ -24,9 +24,16 @@ def broker(tmp_path_factory):
     data_dir = tmp_path_factory.mktemp("verified") / "logs"
     # Fewer requests may be in progress than there are producers that wait for coordinators.
     with BrokerProcess(data_dir, f"queued.max.requests={FEW}").start() as running:
-        call(running.address, ApiKey.FIND_COORDINATOR, 3, key="t", key_type=1)
-        call(running.address, ApiKey.FIND_COORDINATOR, 3, key="g", key_type=0)
         yield running
+
+
+@pytest.fixture(scope="module")
+def coordinating(broker):
+    """The broker, once it coordinates groups and transactions."""
+    for key_type in (0, 1):
+        found = call(broker.address, ApiKey.FIND_COORDINATOR, 3, key="any", key_type=key_type)
+        assert found.error_code == 0, found
+    return broker
 
 
 def until(is_so, look):
@@ -125,10 +132,10 @@ def is_stable(committed):
 
 
 @pytest.fixture
-def producer(broker, request):
+def producer(coordinating, request):
     name = f"t{abs(hash(request.node.name))}"
-    create_topic(broker.address, name, partitions=2)
-    made = Producer(broker.address, name, name)
+    create_topic(coordinating.address, name, partitions=2)
+    made = Producer(coordinating.address, name, name)
     yield made
     made.wire.close()
 
@@ -221,10 +228,12 @@ class TestPartitionsAddedByBrokers:
 
 
 @pytest.mark.parametrize("version", [ADDED_BY_CLIENTS, ADDED_BY_BROKERS])
-def test_more_may_wait_for_their_coordinators_than_requests_may_be_in_progress(broker, version):
-    topic = f"many-{version}"
-    create_topic(broker.address, topic)
-    producers = [Producer(broker.address, f"{topic}-{n}", topic) for n in range(8 * FEW)]
+def test_more_may_wait_for_their_coordinators_than_requests_may_be_in_progress(
+    coordinating, version
+):
+    topic, address = f"many-{version}", coordinating.address
+    create_topic(address, topic)
+    producers = [Producer(address, f"{topic}-{number}", topic) for number in range(8 * FEW)]
     if version == ADDED_BY_CLIENTS:
         for each in producers:
             each.add(0)

@@ -206,6 +206,14 @@ async def test_a_member_of_a_group_that_only_keeps_offsets_is_not_known(scene):
     assert await told(scene, member_id="m", generation_id=3) == ["UNKNOWN_MEMBER_ID"]
 
 
+@pytest.mark.parametrize("nobody", [{"producer_id": -1}, {"producer_epoch": -1}])
+@pytest.mark.parametrize("is_verified", [True, False])
+async def test_a_transaction_needs_a_producer(scene, nobody, is_verified):
+    scene = scene(is_verified=is_verified)
+    assert await told(scene, **nobody) == ["UNKNOWN_SERVER_ERROR"]
+    assert offsets_partition(scene).log.end_offset == 0
+
+
 async def test_an_older_producer_is_fenced(scene):
     scene = scene()
     await told(scene, producer_epoch=3)

@@ -130,11 +130,12 @@ async def test_a_marker_that_comes_twice_ends_nothing_more(scene):
     assert partition.log.last_stable_offset == partition.log.end_offset == 3
 
 
-async def test_a_marker_of_no_producer_is_not_written(scene):
+@pytest.mark.parametrize(("producer_id", "epoch"), [(-1, 0), (7, -1), (7, -32_768), (-(2**63), 0)])
+async def test_a_marker_of_no_producer_is_not_written(scene, producer_id, epoch):
     scene = scene()
     partition = scene.hosting.lead()
-    outcome = await told(scene, marker(("events", 0), producer_id=-1))
-    assert outcome == {(-1, "events", 0): "UNKNOWN_SERVER_ERROR"}
+    outcome = await told(scene, marker(("events", 0), producer_id=producer_id, epoch=epoch))
+    assert outcome == {(producer_id, "events", 0): "UNKNOWN_SERVER_ERROR"}
     assert partition.log.end_offset == 0
 
 

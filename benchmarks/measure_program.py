@@ -15,7 +15,7 @@ from broker_figures import Tools
 from broker_runs import Measure, in_directory, measure_each
 from broker_sides import Side
 
-from tests.support.kafka_jars import KAFKA_3_9
+from tests.support.kafka_jars import KAFKA_3_9, KafkaUnavailable, kafka_jars
 
 ROUNDS, SECONDS = 3, 5.0
 QUICK_ROUNDS, QUICK_SECONDS = 1, 2.0
@@ -53,9 +53,10 @@ class Program:
         return parser.parse_args()
 
     def _measure(self, arguments: argparse.Namespace, directory: Path) -> int:
-        rounds, tools = ROUNDS, Tools(SECONDS, self.filled_mb)
+        jars = _jars(arguments.kafka or KAFKA_3_9)
+        rounds, tools = ROUNDS, Tools(SECONDS, self.filled_mb, jars)
         if arguments.quick:
-            rounds, tools = QUICK_ROUNDS, Tools(QUICK_SECONDS, self.filled_mb // 10)
+            rounds, tools = QUICK_ROUNDS, Tools(QUICK_SECONDS, self.filled_mb // 10, jars)
         measures = {name: self.measures[name] for name in arguments.only or self.measures}
         with broker_sides.in_turns(directory, arguments.kafka, self.properties) as sides:
             seconds = f"{tools.seconds:.0f} s"
@@ -70,3 +71,12 @@ class Program:
             self.measures[name].load(side, tools)
         except LeftOut:
             return  # the measure itself says why
+
+
+def _jars(version: str) -> Path | None:
+    """For Kafka's performance tools, which some measures can do without."""
+    try:
+        return kafka_jars(version)
+    except KafkaUnavailable as why:
+        print(f"without Kafka's performance tools: {why}")
+        return None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from broker_clients import (
@@ -15,6 +16,7 @@ from broker_clients import (
     LoadFailed,
     Served,
     in_processes,
+    java_produce,
 )
 from broker_figures import COST, Load, Measured, Tools, costed, topic
 from broker_raw import ask
@@ -28,6 +30,8 @@ from odradek.protocol.api_keys import ApiKey
 RECORD_BYTES = 100
 THROUGHPUT_RECORD_BYTES = 1024
 TRANSACTION_S = 0.1
+#: What ProducerPerformance is given to send, for each second that is to be measured.
+RECORDS_PER_S = 50_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,27 +93,63 @@ def _asking() -> ApiVersionsRequest:
     return ApiVersionsRequest(client_software_name="benchmark", client_software_version="1")
 
 
-def committed_every_so_often(record_bytes: int = THROUGHPUT_RECORD_BYTES) -> Load:
-    """Against the same producer without transactions, in turns; the better one of each counts."""
+def committed_every_so_often() -> Load:
+    """By librdkafka."""
 
     def load(side: Side, tools: Tools) -> Measured:
         with topic(side) as name:
-            plain = ClientLoad(
-                bootstrap=side.bootstrap,
-                topic=name,
-                record_bytes=record_bytes,
-                seconds=tools.seconds,
-                settings={"acks": "all", "enable.idempotence": True, "linger.ms": 5},
+            plain = _plain(side, tools, name, linger_ms=5)
+            return _in_turns(
+                lambda: in_processes(produce_plainly, [plain])[0],
+                lambda: in_processes(produce_in_transactions, [_named(plain)])[0],
             )
-            alone, within = [], []
-            for _ in range(2):
-                alone += in_processes(produce_plainly, [plain])
-                named = {"transactional.id": f"benchmark-{time.time_ns()}", **plain.settings}
-                within += in_processes(produce_in_transactions, [replace(plain, settings=named)])
-        best = {"msg/s": max(map(_rate, within)), "alone": max(map(_rate, alone))}
-        return Measured(within[0].driver, {**best, "share": best["msg/s"] / best["alone"]})
 
     return load
+
+
+def java_committed_every_so_often() -> Load:
+    """By Kafka's producer."""
+
+    def load(side: Side, tools: Tools) -> Measured:
+        jars = tools.jars
+        if jars is None:
+            raise LeftOut("Kafka's jars are not here; --kafka brings them")
+        every_ms = str(int(TRANSACTION_S * 1000))
+        with topic(side) as name:
+            plain = _plain(side, tools, name, linger_ms=5)
+            return _in_turns(
+                lambda: java_produce(jars, plain),
+                lambda: java_produce(jars, _named(plain), "--transaction-duration-ms", every_ms),
+            )
+
+    return load
+
+
+def _plain(side: Side, tools: Tools, name: str, *, linger_ms: int) -> ClientLoad:
+    """Idempotent, since a transactional producer is that too."""
+    return ClientLoad(
+        bootstrap=side.bootstrap,
+        topic=name,
+        record_bytes=THROUGHPUT_RECORD_BYTES,
+        records=int(tools.seconds * RECORDS_PER_S),
+        seconds=tools.seconds,
+        settings={"acks": "all", "enable.idempotence": "true", "linger.ms": linger_ms},
+    )
+
+
+def _named(plain: ClientLoad) -> ClientLoad:
+    named = {"transactional.id": f"benchmark-{time.time_ns()}", **plain.settings}
+    return replace(plain, settings=named)
+
+
+def _in_turns(plainly: Callable[[], Served], in_transactions: Callable[[], Served]) -> Measured:
+    """Twice each; the better one counts."""
+    alone, within = [], []
+    for _ in range(2):
+        alone.append(plainly())
+        within.append(in_transactions())
+    best = {"msg/s": max(map(_rate, within)), "alone": max(map(_rate, alone))}
+    return Measured(within[0].driver, {**best, "share": best["msg/s"] / best["alone"]})
 
 
 def _rate(served: Served) -> float:
@@ -117,7 +157,6 @@ def _rate(served: Served) -> float:
 
 
 def produce_plainly(load: ClientLoad) -> Served:
-    """Idempotent, since a transactional producer is that too."""
     producer = _producer(load)
     return _produced(producer, load, every_s=None)
 

@@ -12,6 +12,7 @@ Sides, rounds and figures are those of broker.py.
                         Kafka from 4.0 on
     every-100-ms        records of 1 KB by librdkafka, committed every 100 ms, and the share of what
                         the same producer sends without transactions
+    java-every-100-ms   the same by Kafka's producer (ProducerPerformance)
 """
 
 from __future__ import annotations
@@ -26,7 +27,12 @@ sys.path.insert(0, str(Path(__file__).parent))
 import broker_sides
 from broker_runs import Goal, Measure
 from measure_program import Program
-from transaction_loads import Transactions, committed_every_so_often, transactions
+from transaction_loads import (
+    Transactions,
+    committed_every_so_often,
+    java_committed_every_so_often,
+    transactions,
+)
 
 #: On all sides: as by default, but for a log that one broker can replicate.
 PROPERTIES = {
@@ -35,6 +41,7 @@ PROPERTIES = {
     "transaction.state.log.replication.factor": "1",
     "transaction.state.log.min.isr": "1",
 }
+HARDLY_SLOWER = (Goal("share", 0.8, of_kafka=False), Goal("msg/s", 1.0))
 AS_GOOD = (Goal("txn/s", 1.0), Goal("p50 ms", 1.0), Goal("p99 ms", 1.0))
 
 MEASURES: Mapping[str, Measure] = {
@@ -47,9 +54,8 @@ MEASURES: Mapping[str, Measure] = {
         f"second-{records}": Measure(transactions(Transactions(records, is_second=True)), AS_GOOD)
         for records in (1, 10, 100)
     },
-    "every-100-ms": Measure(
-        committed_every_so_often(), (Goal("share", 0.8, of_kafka=False), Goal("msg/s", 1.0))
-    ),
+    "every-100-ms": Measure(committed_every_so_often(), HARDLY_SLOWER),
+    "java-every-100-ms": Measure(java_committed_every_so_often(), HARDLY_SLOWER),
 }
 
 

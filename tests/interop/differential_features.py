@@ -30,6 +30,17 @@ def features(scope: Scope) -> Iterator[Step]:
             for is_only_checked in (True, False) if version else (False,):
                 values: Values = {"feature_updates": updates, "validate_only": is_only_checked}
                 yield Step(f"{name}, checked {is_only_checked}", key, version, values)
+        if not scope.is_of_zookeeper:
+            yield from _of_transactions(version)
+
+
+def _of_transactions(version: int) -> Iterator[Step]:
+    """Whose feature clusters without ZooKeeper have from the beginning; only checked."""
+    for level in (0, 1, 2, 3):
+        for kind in (UPGRADE, SAFE_DOWNGRADE, UNSAFE_DOWNGRADE):
+            values = {"feature_updates": [_to(TRANSACTIONS, level, kind)], "validate_only": True}
+            name = f"transactions to {level} by {kind}"
+            yield Step(name, ApiKey.UPDATE_FEATURES, version, values)
 
 
 def _to(feature: str, level: int, kind: int = UPGRADE) -> dict[str, Any]:

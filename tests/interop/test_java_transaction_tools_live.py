@@ -1,4 +1,4 @@
-"""Kafka's tools for transactions and features, of two releases, on a broker of ours."""
+"""Kafka's tool for transactions, of two releases, on a broker of ours."""
 
 import pytest
 from confluent_kafka import Producer
@@ -79,11 +79,3 @@ def test_a_transaction_that_hangs_is_found_and_aborted(run, broker, new_topic):
         run("TransactionsCommand", "abort", *asked)
         assert committed_values(client) == [b"after"]
     assert rows(run("TransactionsCommand", "find-hanging", "--broker-id", BROKER_ID)) == []
-
-
-def test_features_are_described(run):
-    ended = run("FeatureCommand", "describe")
-    (transactions,) = [line.split() for line in ended.lines if "transaction.version" in line]
-    shown = dict(zip(transactions[::2], transactions[1::2], strict=False))
-    assert shown["SupportedMaxVersion:"] == "2"
-    assert shown["FinalizedVersionLevel:"] == "2"

@@ -61,10 +61,8 @@ class Cluster:
         self._metadata = self._admin.list_topics(timeout=arguments.timeout)
         self._connections = connections
         self._timeout_s = arguments.timeout
-        self.brokers = {
-            broker.id: Address(broker.host, broker.port)
-            for broker in self._metadata.brokers.values()
-        }
+        known: Iterable[Any] = self._metadata.brokers.values()  # whose types are wrong
+        self.brokers = {broker.id: Address(broker.host, broker.port) for broker in known}
 
     def places(self) -> list[Place]:
         """All there are."""

@@ -21,7 +21,6 @@ from odradek.protocol.errors import NotEnoughReplicas, NotLeader, RequestTimedOu
 from odradek.protocol.types import TopicPartition
 from tests.support.dying_coordinator import UNKNOWN, Client, Died, DyingScene, OneTransaction
 from tests.support.transaction_scene import as_logged
-from tests.support.transactions import TIMEOUT_MS
 
 NAMES = ("copier", "mover")
 SPOKEN = st.sampled_from([0, 2])
@@ -30,7 +29,8 @@ WHERE = st.sampled_from(PARTITIONS)
 #: How many have come since; mostly the last, as others have been fenced by it.
 FEW = st.sampled_from([0, 0, 0, 0, 1, 1, 2, 5])
 SOME = st.lists(WHERE, min_size=1, max_size=3)
-EXPIRATION_MS = 10 * TIMEOUT_MS
+#: Short, as markers are tried again ten times in a second.
+TIMEOUT_MS, EXPIRATION_MS = 1000, 3000
 #: The client that was told so looks for another coordinator, and knows no more than before.
 LOST = {"NOT_COORDINATOR": UNKNOWN}
 #: While a step of the same id is pending; by epochs and ids, only who speaks version 0.
@@ -66,7 +66,7 @@ class TransactionHistory(RuleBasedStateMachine):
 
     @rule(name=st.sampled_from(NAMES), client_version=SPOKEN)
     def somebody_comes(self, name, client_version):
-        error, producer = self.scene.asked(self.scene.init(name=name))
+        error, producer = self.scene.asked(self.scene.init(name=name, timeout_ms=TIMEOUT_MS))
         if error == "NONE":
             self.clients.append(Client(name, client_version, producer))
             self.use_up_epochs(name)
@@ -89,7 +89,8 @@ class TransactionHistory(RuleBasedStateMachine):
         client = self.client(number)
         if client is None or client.unanswered is not None:
             return
-        error, producer = self.scene.asked(self.scene.init(client.producer, name=client.name))
+        beginning = self.scene.init(client.producer, name=client.name, timeout_ms=TIMEOUT_MS)
+        error, producer = self.scene.asked(beginning)
         if error == "NONE":
             client.before, client.producer, client.current = client.producer, producer, None
 

@@ -153,7 +153,7 @@ class Connection:
             self._look_ahead()
         elif self._own is not None:
             self._fill(self._own)
-        elif self._around.memory.is_exhausted:
+        elif self._around.memory.is_exhausted and not self.peer.is_own:
             self._wait_for_room()
         else:
             self._read()
@@ -271,7 +271,7 @@ class Connection:
         if len(rest) < _SIZE_BYTES:
             self._carried = bytes(rest)
             return
-        if self._around.memory.is_exhausted:
+        if self._around.memory.is_exhausted and not self.peer.is_own:
             self._pending = memoryview(bytearray(rest))
             self._wait_for_room()
             return

@@ -5,7 +5,8 @@ which a handler is at work, whether or not its peer is still there.  In progress
 is at work at.  What is answered at once takes neither, nor does what is parked.
 
 As in Kafka, a request is let in while anything is left, however large it is: else one that is
-larger than the bound would wait for ever.  One that has begun to come is let in too.
+larger than the bound would wait for ever.  One that has begun to come is let in too, and so is what
+the broker asks itself: those who take the room may be waiting for its answer.
 
 Owner: the loop of one processor.
 """

@@ -9,8 +9,9 @@ from odradek.protocol.api_keys import ApiKey
 from odradek.protocol.error_codes import ErrorCode
 from tests.support.broker_process import BrokerProcess
 from tests.support.logs import records_batch
+from tests.support.minimal_requests import find_coordinators
 from tests.support.partition_client import LATEST, READ_COMMITTED, PartitionClient, create_topic
-from tests.support.wire_client import WireClient, call
+from tests.support.wire_client import WireClient
 
 TIMEOUT_MS = 60_000
 WAIT_S = 20
@@ -23,16 +24,15 @@ FEW = 2
 def broker(tmp_path_factory):
     data_dir = tmp_path_factory.mktemp("verified") / "logs"
     # Fewer requests may be in progress than there are producers that wait for coordinators.
-    with BrokerProcess(data_dir, f"queued.max.requests={FEW}").start() as running:
+    bounds = f"queued.max.requests={FEW}", "queued.max.request.bytes=1"
+    with BrokerProcess(data_dir, *bounds).start() as running:
         yield running
 
 
 @pytest.fixture(scope="module")
 def coordinating(broker):
     """The broker, once it coordinates groups and transactions."""
-    for key_type in (0, 1):
-        found = call(broker.address, ApiKey.FIND_COORDINATOR, 3, key="any", key_type=key_type)
-        assert found.error_code == 0, found
+    find_coordinators(broker.address)
     return broker
 
 

@@ -35,14 +35,14 @@ def command(broker, capsys, monkeypatch):
     return CommandLine(capsys, monkeypatch, broker.address)
 
 
-def taken_over(module):
-    """Its fixtures, and the tests that speak to a broker."""
+def taken_over(module, fixtures):
+    """These, and the tests that speak to a broker."""
     return {
         name: each
         for name, each in vars(module).items()
-        if name in FIXTURES
+        if name in fixtures
         or (name.startswith("test_") and "offline" not in inspect.signature(each).parameters)
     }
 
 
-globals().update(taken_over(test_groups) | taken_over(test_groups_reset))
+globals().update(taken_over(test_groups, FIXTURES) | taken_over(test_groups_reset, FIXTURES))

@@ -1,8 +1,8 @@
 """Scenarios that a broker must survive, each by its id, played to a broker process over TCP.
 
-S are about storage, P about producers, G about groups and Y about Python; Y2 and Y3 are in
-tests/hostile, S1 in tests/crash and S11 in tests/interop.  What a log decides by itself is tried
-harder, under the same ids, in tests/storage.
+S are about storage, P about producers, T about transactions, G about groups and Y about Python; Y2
+and Y3 are in tests/hostile, S1 in tests/crash and S11 in tests/interop.  What a log decides by
+itself is tried harder, under the same ids, in tests/storage.
 """
 
 import pytest

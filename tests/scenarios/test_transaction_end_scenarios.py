@@ -2,7 +2,7 @@
 
 import signal
 import threading
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 
 import pytest
 
@@ -13,7 +13,7 @@ from tests.support.fault_points import Fault
 from tests.support.faulty_broker import FaultyBroker
 from tests.support.group_members import wait_until
 from tests.support.group_wire import find_coordinator
-from tests.support.lossy_wire import LossyWire, Way, nothing
+from tests.support.lossy_wire import LossyWire, Way
 from tests.support.partition_client import LATEST, PartitionClient, create_topic
 from tests.support.transaction_wire import WireProducer, settled, stable_offset, state_of
 from tests.support.transactional_clients import CLIENTS
@@ -155,22 +155,13 @@ class AnswersLostOnce:
             return True
 
 
-@contextmanager
-def losing(wire, loses):
-    wire.loses = loses
-    try:
-        yield loses
-    finally:
-        wire.loses = nothing
-
-
 @EVERY_CLIENT
 @pytest.mark.parametrize("is_committed", [True, False], ids=["commit", "abort"])
 def test_t7_a_transaction_of_which_every_answer_is_lost_once_is_done_once(
     broker, wire, new_topic, client, name, is_committed
 ):
     topic = new_topic()
-    with losing(wire, AnswersLostOnce(ASKED)) as lost:
+    with wire.losing(AnswersLostOnce(ASKED)) as lost:
         with client.producer(wire.address, name) as producer:
             producer.begin()
             producer.send(topic, [b"a"])
@@ -218,7 +209,7 @@ def test_t8_so_it_is_when_the_client_gives_up_and_the_broker_is_killed(
             is_lost.set()
         return wire.is_down
 
-    with client.producer(wire.address, name) as producer, losing(wire, the_end_is_lost):
+    with client.producer(wire.address, name) as producer, wire.losing(the_end_is_lost):
         producer.begin()
         producer.send(topic, [b"copied"])
         producer.send_offset(name, topic, 5)

@@ -24,7 +24,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from tests.support.group_member_program import confluent_settings, orders, tell
-from tests.support.persistent_load import RECONNECT, TRANSACTIONAL, Silent
+from tests.support.persistent_load import RECONNECT, Silent, transactional_producer
 
 READ_MAX = 10
 TIMEOUT_S = 30
@@ -60,15 +60,11 @@ class Pace:
 
 
 def run_confluent(address: str, options: SimpleNamespace) -> None:
-    from confluent_kafka import Consumer, Producer
+    from confluent_kafka import Consumer
 
-    settings = {
-        "bootstrap.servers": address,
-        "transactional.id": options.transactional_id,
-        "transaction.timeout.ms": options.timeout_ms,
-        **TRANSACTIONAL,
-    }
-    producer = Producer(settings, logger=Silent())
+    producer = transactional_producer(
+        address, options.transactional_id, timeout_ms=options.timeout_ms
+    )
     trying(producer.init_transactions)
     reading = {"isolation.level": "read_committed", **RECONNECT}
     consumer = Consumer(confluent_settings(address, options) | reading, logger=Silent())

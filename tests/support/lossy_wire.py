@@ -17,11 +17,11 @@ import socket
 import threading
 import time
 from collections import deque
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from enum import Enum
 from pathlib import Path
-from typing import Self
+from typing import Self, TypeVar
 
 from odradek.protocol.api_keys import ApiKey
 from tests.support.broker_process import BrokerProcess
@@ -38,6 +38,7 @@ class Way(Enum):
 
 
 Loses = Callable[[Way, ApiKey], bool]
+L = TypeVar("L", bound=Loses)
 
 
 def nothing(way: Way, key: ApiKey) -> bool:
@@ -75,6 +76,15 @@ class LossyWire:
             *overrides,
             port=own,
         )
+
+    @contextmanager
+    def losing(self, loses: L) -> Iterator[L]:
+        """For a while; then it is sound again."""
+        self.loses = loses
+        try:
+            yield loses
+        finally:
+            self.loses, self.delay_s = nothing, 0.0
 
     def cut(self) -> None:
         """All connections that there are."""

@@ -6,6 +6,7 @@ disturbs what another relies on: they may be sent in any order.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from itertools import count
@@ -24,6 +25,7 @@ ABSENT_BROKER = 999
 TOPIC_RESOURCE = 2
 SET = 0
 EARLIEST = -2
+GROUP_KEY, TRANSACTION_KEY = 0, 1
 TIMEOUT_MS = 10_000
 #: Of the first controller of a new cluster.
 CONTROLLER_EPOCH = 1
@@ -47,11 +49,20 @@ def prepared(address: str, log_dir: str) -> Scene:
     broker_id = call(address, ApiKey.DESCRIBE_CLUSTER, 0).brokers[0].broker_id
     scene = Scene(address, log_dir, broker_id, create(address, TOPIC))
     call(address, ApiKey.PRODUCE, 9, **_produce(scene, 9))
-    found = call(address, ApiKey.FIND_COORDINATOR, 3, key=GROUP, key_type=0)
-    assert found.error_code == 0, found
-    found = call(address, ApiKey.FIND_COORDINATOR, 3, key=TOPIC, key_type=1)
-    assert found.error_code == 0, found
+    find_coordinators(address)
     return scene
+
+
+def find_coordinators(address: str) -> None:
+    """Of a group and a transaction; as clients do, again and again until there are any."""
+    deadline = time.monotonic() + TIMEOUT_MS / 1000
+    for key_type in (GROUP_KEY, TRANSACTION_KEY):
+        while True:
+            found = call(address, ApiKey.FIND_COORDINATOR, 3, key=GROUP, key_type=key_type)
+            if not found.error_code:
+                break
+            assert found.error_code == ErrorCode.COORDINATOR_NOT_AVAILABLE.code, found
+            assert time.monotonic() < deadline, found
 
 
 def create(address: str, topic: str) -> Uuid:

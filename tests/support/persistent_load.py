@@ -35,9 +35,6 @@ RECONNECT = {
     "retry.backoff.ms": 20,
     "retry.backoff.max.ms": 100,
 }
-#: Of a transactional producer of librdkafka 2.11 or later: when its only broker comes back it would
-#: go on to wait for the group's coordinator as it knew it before, which it has given up.
-TRANSACTIONAL = {**RECONNECT, "linger.ms": 0, "metadata.recovery.strategy": "none"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +49,23 @@ class Silent:
     """A broker that was killed is worth no word."""
 
     def log(self, *told: object) -> None: ...
+
+
+def transactional_producer(address: str, transactional_id: str, *, timeout_ms: int) -> Producer:
+    """One that goes on with its transaction, too; it has no epoch yet."""
+    return Producer(
+        {
+            "bootstrap.servers": address,
+            "transactional.id": transactional_id,
+            "transaction.timeout.ms": timeout_ms,
+            "linger.ms": 0,
+            # Else librdkafka (2.11 and later), when its only broker has come back, may go on to
+            # wait for the group's coordinator as it knew it before, and has given up since.
+            "metadata.recovery.strategy": "none",
+            **RECONNECT,
+        },
+        logger=Silent(),
+    )
 
 
 class PersistentProducer:

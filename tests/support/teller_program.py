@@ -15,21 +15,13 @@ from typing import Any
 
 from tests.support.bank import balances_in, read_bank
 from tests.support.group_member_program import orders, tell
-from tests.support.persistent_load import TRANSACTIONAL, Silent
+from tests.support.persistent_load import transactional_producer
 
 TIMEOUT_S = 30
 
 
 def run(address: str, options: SimpleNamespace) -> None:
-    from confluent_kafka import Producer
-
-    settings = {
-        "bootstrap.servers": address,
-        "transactional.id": options.name,
-        "transaction.timeout.ms": options.timeout_ms,
-        **TRANSACTIONAL,
-    }
-    producer = Producer(settings, logger=Silent())
+    producer = transactional_producer(address, options.name, timeout_ms=options.timeout_ms)
     producer.init_transactions(TIMEOUT_S)
     bank = read_bank(address, options.topic, options.partitions)
     balances = dict.fromkeys(options.accounts, 0)

@@ -26,7 +26,7 @@ from kafka.errors import KafkaError as KafkaPythonError
 from kafka.structs import OffsetAndMetadata
 
 from tests.support.client_driver import TIMEOUT_S, Refused
-from tests.support.persistent_load import TRANSACTIONAL, Silent
+from tests.support.persistent_load import Silent, transactional_producer
 
 TRANSACTION_TIMEOUT_MS = 60_000
 
@@ -52,15 +52,7 @@ class ConfluentTransactions:
     def producer(
         self, address: str, transactional_id: str, *, timeout_ms: int = TRANSACTION_TIMEOUT_MS
     ) -> Iterator[_Confluent]:
-        made = confluent_kafka.Producer(
-            {
-                "bootstrap.servers": address,
-                "transactional.id": transactional_id,
-                "transaction.timeout.ms": timeout_ms,
-                **TRANSACTIONAL,
-            },
-            logger=Silent(),
-        )
+        made = transactional_producer(address, transactional_id, timeout_ms=timeout_ms)
         with _refusals(confluent_kafka.KafkaException):
             made.init_transactions(TIMEOUT_S)
         yield _Confluent(made, address)

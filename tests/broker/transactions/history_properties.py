@@ -42,15 +42,15 @@ REFUSED = frozenset(
 class TransactionHistory(RuleBasedStateMachine):
     """What producers know may be out of date: they ask all the same."""
 
-    @initialize(version=st.integers(0, 2), spoken=SPOKEN, near_the_last_epoch=st.booleans())
-    def begin(self, version, spoken, near_the_last_epoch):
+    @initialize(version=st.integers(0, 2), spoken=SPOKEN, epochs_left=st.integers(1, 3))
+    def begin(self, version, spoken, epochs_left):
         self.scene = DyingScene(version=version, id_expiration_ms=EXPIRATION_MS)
         self.clients = []
         self.transactions = []
         self.epochs = {}
         #: Ids whose last record in the log has not taken effect, with what they are instead.
         self.beyond = {}
-        self.is_near_the_last_epoch = near_the_last_epoch
+        self.epochs_left = epochs_left
         for name in NAMES:
             self.somebody_comes(name, spoken)
 
@@ -74,9 +74,9 @@ class TransactionHistory(RuleBasedStateMachine):
     def use_up_epochs(self, name):
         """As a producer would in a long life."""
         txn = self.scene.shard.transactions[name]
-        if self.is_near_the_last_epoch and txn.producer_epoch == 0:
+        if txn.producer_epoch == 0:
             client = self.clients[-1]
-            later = txn.moved(State.EMPTY, producer_epoch=LAST_EPOCH - 3)
+            later = txn.moved(State.EMPTY, producer_epoch=LAST_EPOCH - self.epochs_left)
 
             async def write():
                 assert self.scene.shard.write(later) is None
@@ -142,14 +142,18 @@ class TransactionHistory(RuleBasedStateMachine):
 
     @rule(
         number=FEW,
+        places=SOME,
         is_commit=st.booleans(),
         outcome=st.sampled_from([None, RequestTimedOut(), Died()]),
     )
-    def it_ends_as_replicas_are_slow(self, number, is_commit, outcome):
+    def it_ends_as_replicas_are_slow(self, number, places, is_commit, outcome):
         """What is not replicated in time is in the log all the same."""
+        self.it_writes(number, places)
         client, log = self.client(number), self.scene.log
-        if client is None or client.current is None or client.unanswered is not None:
+        if self.scene.has_died or client is None or client.current is None:
             return
+        if client.unanswered is not None:
+            is_commit = client.unanswered
         log.is_held = True
         ending = self.scene.begun(self.ending(client, is_commit))
         if not ending.done():

@@ -252,11 +252,13 @@ def _rdkafka(program: Path, load: ClientLoad, arguments: list[Any]) -> Served:
     return Served(program.name, load.records, load.records * load.record_bytes, seconds)
 
 
-def java_produce(jars: Path, load: ClientLoad) -> Served:
+def java_produce(jars: Path, load: ClientLoad, *options: str) -> Served:
+    """``options`` are those of the tool."""
     properties = {"bootstrap.servers": load.bootstrap, "acks": "1", **load.settings}
     command = [*JAVA, "-cp", f"{jars}/*", "org.apache.kafka.tools.ProducerPerformance"]
     command += ["--topic", load.topic, "--throughput", "-1"]
     command += ["--num-records", str(load.records), "--record-size", str(load.record_bytes)]
+    command += options
     command += ["--producer-props", *(f"{name}={each}" for name, each in properties.items())]
     written = _run(command)
     found = PRODUCED.findall(written)

@@ -21,7 +21,7 @@ from broker_sides import Side
 from tests.support.kafka_jars import KafkaUnavailable
 
 #: Of these, more is better.
-RISING = frozenset({"msg/s", "MB/s", "req/s", "alone", "share"})
+RISING = frozenset({"msg/s", "MB/s", "req/s", "txn/s", "alone", "share"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +99,7 @@ def _best(measure: Measure, sides: Sequence[Side], tools: Tools, rounds: int) ->
                     better = max if figure in RISING else min
                     row[figure] = better(row.get(figure, reached), reached)
                 if "share" in row:  # of the best ones: the best share would be that of the worst
-                    row["share"] = row["req/s"] / row["alone"]
+                    row["share"] = row.get("req/s", row.get("msg/s", 0.0)) / row["alone"]
     return best
 
 

@@ -35,6 +35,7 @@ SETTINGS = {
     "log.segment.delete.delay.ms": "1000",
     "log.retention.ms": "-1",  # records may be of 1970
     "log.message.timestamp.after.max.ms": "3600000",  # the default differs between releases
+    "transaction.abort.timed.out.transaction.cleanup.interval.ms": "200",
 }
 
 Served = Mapping[ApiKey, Versions]

@@ -40,6 +40,10 @@ class Asked(Protocol):
 
     def generation(self, alias: str) -> int: ...
 
+    def producer_id(self, alias: str) -> int: ...
+
+    def producer_epoch(self, alias: str) -> int: ...
+
 
 @dataclass(frozen=True, slots=True)
 class Step:
@@ -59,14 +63,17 @@ class Step:
     #: One step may send what another takes the answer of, by the same connection.
     is_sent: bool = True
     is_awaited: bool = True
-    #: Under which name the member that is answered is remembered.
+    #: Under which name the member or producer that is answered is remembered.
     learns: str = ""
-    #: Of groups that are listed, only those whose names begin so: others may be about to go.
+    #: Of groups or transactions that are listed, only those whose names begin so: others may be
+    #: about to go.
     listing: str = ""
     #: Brokers get to know of a change after it was answered: this step may be repeated.
     is_eventual: bool = False
     #: Error codes for which it is repeated too, though both may agree.
     not_yet: Collection[int] = ()
+    #: For which it waits, if it is eventual: a word in both answers.
+    shows: str = ""
     #: Brokers may leave it without an answer; then nobody waits long for one.
     may_be_silent: bool = False
 

@@ -8,14 +8,17 @@ from tests.interop import (
     differential_consumers,
     differential_control,
     differential_elsewhere,
+    differential_features,
     differential_fetch,
     differential_frames,
     differential_groups,
+    differential_markers,
     differential_members,
     differential_produce,
     differential_reads,
     differential_repeats,
     differential_topics,
+    differential_transactions,
 )
 from tests.interop.differential_requests import Scenario
 
@@ -56,6 +59,16 @@ SCENARIOS: Mapping[str, Scenario] = {
     "consumers": differential_consumers.scenario,
     "static consumers": differential_consumers.static,
     "consumers' offsets": differential_consumers.offsets,
+    "transaction coordinators": differential_transactions.coordinators,
+    "transactions": differential_transactions.lifetimes,
+    "refused transactions": differential_transactions.refusals,
+    "offsets in transactions": differential_transactions.offsets,
+    "fenced producers": differential_transactions.fences,
+    "lists of transactions": differential_transactions.lists,
+    "verified transactions": differential_transactions.verifications,
+    "transactional records": differential_markers.records,
+    "markers": differential_markers.markers,
+    "features": differential_features.features,
 }
 
 #: Those that have something for releases after the last with ZooKeeper.
@@ -64,4 +77,7 @@ OF_LATER_VERSIONS = (
     *("metadata", "cluster", "partitions", "frames", "repeats"),
     *("lists", "members alone", "two members", "static members"),
     *("consumers", "static consumers", "consumers' offsets"),
+    *("transactions", "refused transactions", "offsets in transactions", "fenced producers"),
+    *("lists of transactions", "verified transactions", "transactional records", "markers"),
+    "features",
 )

@@ -33,8 +33,9 @@ class Facts:
     port: int
     log_dirs: Sequence[str]
     topic_name: Callable[[Uuid], str | None]
-    #: Names of members that are known, by their ids.
+    #: Names of members and producers that are known, by their ids.
     members: Mapping[str, str]
+    producers: Mapping[int, str]
 
 
 def shown(facts: Facts, value: Any, name: str = "") -> Any:
@@ -46,7 +47,13 @@ def shown(facts: Facts, value: Any, name: str = "") -> Any:
             if facts.version in field.versions
         }
     if isinstance(value, list):
-        return [shown(facts, each, name) for each in value]
+        told = [shown(facts, each, name) for each in value]
+        # Kafka's are those of a hash table.
+        return (
+            sorted(told)
+            if facts.key is ApiKey.DESCRIBE_TRANSACTIONS and name == "partitions"
+            else told
+        )
     return SHOWN[name](facts, value) if name in SHOWN else value
 
 
@@ -74,6 +81,8 @@ def _session(_: Facts, session_id: int) -> int | str:
 
 
 def _producer(facts: Facts, producer_id: int) -> int | str:
+    if producer_id in facts.producers:
+        return f"<{facts.producers[producer_id]}>"
     is_new = facts.key in (ApiKey.INIT_PRODUCER_ID, ApiKey.ALLOCATE_PRODUCER_IDS)
     return "<producer>" if is_new and producer_id >= 0 else producer_id
 
@@ -119,7 +128,8 @@ def _batch(facts: Facts, batch: AnyBatch) -> Mapping[str, Any]:
     if isinstance(batch, RecordBatch):
         told |= {
             "leader_epoch": batch.partition_leader_epoch,
-            "producer": (batch.producer_id, batch.producer_epoch, batch.base_sequence),
+            "producer": _producer(facts, batch.producer_id),
+            "sequence": (batch.producer_epoch, batch.base_sequence),
             "max_timestamp": _moment(facts, batch.max_timestamp),
         }
     if not batch.codec:
@@ -158,6 +168,7 @@ SHOWN: Mapping[str, Callable[[Facts, Any], Any]] = {
     "log_append_time_ms": _moment,
     "timestamp": _moment,
     "last_timestamp": _moment,
+    "transaction_start_time_ms": _moment,
     "log_dir": _log_dir,
     "total_bytes": _space,
     "usable_bytes": _space,

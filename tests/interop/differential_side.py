@@ -34,6 +34,18 @@ class Member:
     generation: int
 
 
+@dataclass(frozen=True, slots=True)
+class Producer:
+    """As its broker last told it."""
+
+    id: int
+    epoch: int
+
+
+#: Of a producer that no broker has made.
+NOBODY = Producer(1 << 40, 0)
+
+
 class Side:
     """``log_dirs`` are where it keeps records, in the order in which it was told."""
 
@@ -46,6 +58,7 @@ class Side:
         self._topic_ids: dict[str, Uuid] = {}
         self._clients: dict[str, WireClient] = {}
         self._members: dict[str, Member] = {}
+        self._producers: dict[str, Producer] = {}
 
     def answer(self, step: Step) -> Any:
         """What can be compared: a mapping, or a word."""
@@ -61,6 +74,8 @@ class Side:
             return SILENT
 
     def hang_up(self) -> None:
+        """And forget who its producers were: others may go by numbers that are theirs."""
+        self._producers.clear()
         for client in self._clients.values():
             client.close()
         self._clients.clear()
@@ -83,6 +98,12 @@ class Side:
 
     def generation(self, alias: str) -> int:
         return self._members[alias].generation if alias in self._members else -1
+
+    def producer_id(self, alias: str) -> int:
+        return self._producers.get(alias, NOBODY).id
+
+    def producer_epoch(self, alias: str) -> int:
+        return self._producers.get(alias, NOBODY).epoch
 
     def _learn_topics(self) -> None:
         answer = call(self._address, ApiKey.METADATA, 12, topics=None)
@@ -123,21 +144,49 @@ class Side:
         header_version = response_header_version(step.key, step.version)
         header, position = decode_prefix(ResponseHeader, header_version, body)
         answer = decode(api(step.key).response, step.version, body, position)
+        self._learn(step, answer)
+        _keep_those_of(step, answer)
+        members = {member.id: alias for alias, member in self._members.items()}
+        producers = {producer.id: alias for alias, producer in self._producers.items()}
+        facts = Facts(
+            key=step.key,
+            version=step.version,
+            port=self.port,
+            log_dirs=self.log_dirs,
+            topic_name=self.topic_name,
+            members=members,
+            producers=producers,
+        )
+        assert header.correlation_id == CORRELATION_ID, header
+        return shown(facts, answer)
+
+    def _learn(self, step: Step, answer: Any) -> None:
         if step.key is ApiKey.FETCH and not answer.error_code:
             self.session_id = answer.session_id
         if step.key is ApiKey.CREATE_TOPICS and step.version >= 7:
             self._topic_ids |= {
                 each.name: each.topic_id for each in answer.topics if each.topic_id != ZERO_UUID
             }
-        if step.listing:
-            answer.groups = [
-                each for each in answer.groups if each.group_id.startswith(step.listing)
-            ]
-        if step.learns and answer.member_id:
+        if not step.learns:
+            return
+        if step.key in (ApiKey.INIT_PRODUCER_ID, ApiKey.END_TXN):
+            if answer.producer_id >= 0:
+                self._producers[step.learns] = Producer(answer.producer_id, answer.producer_epoch)
+        elif answer.member_id:
             said = {field.name for field in answer.__schema__.fields}
             epoch = answer.generation_id if "generation_id" in said else answer.member_epoch
             self._members[step.learns] = Member(answer.member_id, epoch)
-        members = {member.id: alias for alias, member in self._members.items()}
-        facts = Facts(step.key, step.version, self.port, self.log_dirs, self.topic_name, members)
-        assert header.correlation_id == CORRELATION_ID, header
-        return shown(facts, answer)
+
+
+def _keep_those_of(step: Step, answer: Any) -> None:
+    """Of what is listed."""
+    if not step.listing:
+        return
+    if step.key is ApiKey.LIST_TRANSACTIONS:
+        answer.transaction_states = [
+            each
+            for each in answer.transaction_states
+            if each.transactional_id.startswith(step.listing)
+        ]
+    else:
+        answer.groups = [each for each in answer.groups if each.group_id.startswith(step.listing)]

@@ -44,7 +44,7 @@ class Telling:
         return f"{self.story}-{self.number}"
 
     def version(self, key: ApiKey) -> int:
-        covered = self.scope.of(key)
+        covered = covered_with_transactions(self.scope, key)
         if covered:
             return covered[min(self.number, len(covered) - 1)]
         return min(self.scope.versions[key].high, api(key).request.__schema__.versions.high)
@@ -194,12 +194,18 @@ class Telling:
 
 HOW = {"via", "is_awaited", "is_sent", "is_eventual", "not_yet"}
 TOPIC_IDS_SINCE = 10
+#: Before, what is produced and read knows no transactions, nor do stories of groups need it.
+TRANSACTIONS_SINCE = {ApiKey.PRODUCE: 3, ApiKey.FETCH: 4, ApiKey.LIST_OFFSETS: 2}
 
 
 def tellings(scope: Scope, story: str, *keys: ApiKey) -> Iterator[Telling]:
     """As many as any of these APIs has versions to be asked in."""
-    for number in range(max(len(scope.of(key)) for key in keys)):
+    for number in range(max(len(covered_with_transactions(scope, key)) for key in keys)):
         yield Telling(scope, story, number)
+
+
+def covered_with_transactions(scope: Scope, key: ApiKey) -> list[int]:
+    return scope.of(key, TRANSACTIONS_SINCE.get(key, 0))
 
 
 def line(topic: str, partition: int, offset: int, metadata: str | None = "", **more: Any) -> Values:

@@ -150,16 +150,6 @@ MEANT: Mapping[str, Sequence[Meant]] = {
             path=r".*\.records\.batches",
         ),
     ],
-    "producers": [
-        Meant(
-            ApiKey.INIT_PRODUCER_ID,
-            "There is no coordinator of transactions yet, and no other broker that may be one.",
-            steps="an id for 't'",
-            path="error_code",
-            ours=15,
-            kafka=16,
-        ),
-    ],
     "deleted records": [
         Meant(
             ApiKey.DELETE_RECORDS,
@@ -184,9 +174,15 @@ MEANT: Mapping[str, Sequence[Meant]] = {
     "versions": [
         Meant(
             ApiKey.API_VERSIONS,
-            "Each says what it serves: here no transactions and ACLs yet, but versions and APIs "
-            "that Kafka 3.9.1 has not.",
+            "Each says what it serves: here no ACLs yet, but versions and APIs that 3.9.1 has not.",
             path=r"api_keys\[\d+\](\.(min|max)_version)?",
+        ),
+        Meant(
+            ApiKey.API_VERSIONS,
+            "Clusters with ZooKeeper begin without features; ours are alone with their store, and "
+            "begin as those of later releases do.",
+            path=r"(supported|finalized)_features\[transaction\.version\]",
+            kafka=ABSENT,
         ),
     ],
     "configs": [
@@ -305,6 +301,72 @@ MEANT: Mapping[str, Sequence[Meant]] = {
             path=r".*\.group_state",
             ours="Dead",
             kafka="Empty",
+            releases=[KAFKA_3_9],
+        ),
+    ],
+    "refused transactions": [
+        Meant(
+            ApiKey.ADD_PARTITIONS_TO_TXN,
+            "Kafka gathers what stands in several entries; we answer entry by entry.",
+            steps="unknown ones and a topic twice",
+        ),
+    ],
+    "offsets in transactions": [
+        Meant(
+            ApiKey.TXN_OFFSET_COMMIT,
+            "Kafka gathers what stands in several entries; we answer entry by entry.",
+            steps="committed, twice",
+            kafka=ABSENT,
+            releases=[KAFKA_3_9],
+        ),
+    ],
+    "fenced producers": [
+        Meant(
+            ApiKey.DESCRIBE_TRANSACTIONS,
+            "3.9.1 goes on to show when the transaction before began; we show that there is none, "
+            "as later releases do, and as 3.9.1 does after a restart.",
+            steps="(made|who goes on) .*|who goes on",
+            path=r".*\.transaction_start_time_ms",
+            ours=-1,
+            releases=[KAFKA_3_9],
+        ),
+        Meant(
+            ApiKey.INIT_PRODUCER_ID,
+            "Who asks by its epoch for the next, in mid-transaction, is given that when the "
+            "transaction was aborted, as by later releases; 3.9.1 fences it.",
+            steps="q goes on after it was aborted",
+            releases=[KAFKA_3_9],
+        ),
+        Meant(
+            ApiKey.DESCRIBE_TRANSACTIONS,
+            "The same.",
+            steps="who goes on after it was aborted",
+            path=r".*\.(transaction_state|producer_epoch)",
+            releases=[KAFKA_3_9],
+        ),
+    ],
+    "verified transactions": [
+        Meant(
+            ApiKey.ADD_PARTITIONS_TO_TXN,
+            "Kafka leaves out topics without partitions.",
+            steps="no partitions",
+            kafka=ABSENT,
+        ),
+        Meant(
+            ApiKey.ADD_PARTITIONS_TO_TXN,
+            "Kafka never answers who asks for no transaction.",
+            steps="of none",
+            kafka=SILENT,
+        ),
+    ],
+    "transactional records": [
+        _NOT_FILLED_UP,
+        Meant(
+            ApiKey.FETCH,
+            "Where what old clients fetch begins with a marker, Kafka sends the records after it "
+            "twice.",
+            steps="read from 3",
+            path=r".*\.records\.batches",
             releases=[KAFKA_3_9],
         ),
     ],

@@ -28,6 +28,9 @@ type question struct {
 	BrokerID      int32             `json:"broker_id"`
 	Before        int64             `json:"before"`
 	Group         string            `json:"group"`
+	Target        string            `json:"target"`
+	Transactional string            `json:"transactional_id"`
+	IsCommitted   bool              `json:"is_committed"`
 }
 
 type answer struct {
@@ -108,6 +111,22 @@ type polled struct {
 	Assigned []int32  `json:"assigned"`
 }
 
+// transacting is a library whose sessions are asked here to read and write in transactions.
+type transacting interface {
+	session(address, group, topic, transactionalID string) (session, error)
+}
+
+type session interface {
+	copy(target string, isCommitted bool) (copied, error)
+	close() error
+}
+
+// copied is what one transaction has read, and whether it was committed.
+type copied struct {
+	Records   []record `json:"records"`
+	Committed bool     `json:"committed"`
+}
+
 type admin interface {
 	create(topic string, partitions int32, configs map[string]string) error
 	topics() ([]string, error)
@@ -148,6 +167,13 @@ func (d *desk) answer(asked *question) (any, error) {
 		}
 		made, err := grouped.member(asked.Address, asked.Group, asked.Topic)
 		return d.kept(made, err)
+	case "open_session":
+		able, ok := d.library.(transacting)
+		if !ok {
+			return nil, fmt.Errorf("no transactions are asked of this library")
+		}
+		made, err := able.session(asked.Address, asked.Group, asked.Topic, asked.Transactional)
+		return d.kept(made, err)
 	case "open_admin":
 		made, err := d.library.admin(asked.Address)
 		return d.kept(made, err)
@@ -163,6 +189,8 @@ func (d *desk) answer(asked *question) (any, error) {
 		return answerOfConsumer(opened, asked)
 	case member:
 		return answerOfMember(opened, asked)
+	case session:
+		return answerOfSession(opened, asked)
 	case admin:
 		return answerOfAdmin(opened, asked)
 	}
@@ -203,6 +231,13 @@ func answerOfMember(opened member, asked *question) (any, error) {
 		return nil, opened.commit()
 	}
 	return nil, fmt.Errorf("a member does not know %q", asked.Command)
+}
+
+func answerOfSession(opened session, asked *question) (any, error) {
+	if asked.Command == "copy" {
+		return opened.copy(asked.Target, asked.IsCommitted)
+	}
+	return nil, fmt.Errorf("a session does not know %q", asked.Command)
 }
 
 func answerOfAdmin(opened admin, asked *question) (any, error) {

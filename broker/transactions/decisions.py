@@ -230,9 +230,13 @@ def _decide_end_of_epoch(
 
 
 def _is_asked_again(txn: Transaction, producer: Producer) -> bool:
-    """By the epoch before: the last answer was lost."""
+    """By the epoch before: the last answer was lost.
+
+    Where a log without room for it, or Kafka's, has lost the id that was to come next, the last
+    epoch is left, and no producer gets that: it is fenced, and begins with a new id.
+    """
     if producer.id == txn.producer_id:
-        return producer.epoch + 1 == txn.producer_epoch
+        return producer.epoch + 1 == txn.producer_epoch < LAST_EPOCH
     is_before = producer.id == txn.previous_producer_id
     return is_before and producer.epoch == LAST_EPOCH - 1 and txn.producer_epoch == 0
 

@@ -95,6 +95,7 @@ def look_until_all_have_moved(reader, tellers):
     before = [len(teller.happened("moved")) for teller in tellers]
 
     def have_all_moved():
+        assert all(teller.is_alive() for teller in tellers), "one has given up"
         reader.read_on()
         bank.check(reader.bank)
         now = [len(teller.happened("moved")) for teller in tellers]

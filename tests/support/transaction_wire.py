@@ -228,21 +228,6 @@ def state_of(address: str, transactional_id: str) -> str:
     return str(described(address, transactional_id).transaction_state)
 
 
-def write_marker(
-    address: str, producer: WireProducer, topic: str, *, coordinator_epoch: int = 0
-) -> str:
-    """Abort what the producer has open in partition 0, behind its coordinator's back."""
-    marker = {
-        "producer_id": producer.id,
-        "producer_epoch": producer.epoch,
-        "transaction_result": False,
-        "topics": [{"name": topic, "partition_indexes": [0]}],
-        "coordinator_epoch": coordinator_epoch,
-    }
-    answer = call(address, ApiKey.WRITE_TXN_MARKERS, 1, markers=[marker])
-    return name_of(answer.markers[0].topics[0].partitions[0].error_code)
-
-
 def stable_offset(address: str, group: str, topic: str) -> int | str:
     """What is committed for partition 0, or the name of the error: OffsetFetch, stable only."""
     topics = [{"name": topic, "partition_indexes": [0]}]

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from typing import Any, Protocol
 
 import aiokafka
@@ -43,6 +43,16 @@ class TransactionalProducer(Protocol):
     def commit(self) -> None: ...
 
     def abort(self) -> None: ...
+
+
+class TransactionalClient(Protocol):
+    """One library."""
+
+    name: str
+
+    def producer(
+        self, address: str, transactional_id: str, /, *, timeout_ms: int = ...
+    ) -> AbstractContextManager[TransactionalProducer]: ...
 
 
 class ConfluentTransactions:
@@ -225,4 +235,8 @@ def _refusals(kind: type[Exception]) -> Iterator[None]:
         raise Refused(name) from error
 
 
-CLIENTS = (ConfluentTransactions(), AiokafkaTransactions(), KafkaPythonTransactions())
+CLIENTS: tuple[TransactionalClient, ...] = (
+    ConfluentTransactions(),
+    AiokafkaTransactions(),
+    KafkaPythonTransactions(),
+)

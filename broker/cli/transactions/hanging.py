@@ -139,8 +139,8 @@ async def find_hanging(arguments: argparse.Namespace, asked: Cluster) -> int:
 
 
 def _searched(arguments: argparse.Namespace, asked: Cluster) -> list[Place]:
-    if arguments.broker is not None and arguments.broker not in asked.brokers:
-        raise CommandFailed(f"broker {arguments.broker}: there is no such broker")
+    if arguments.broker is not None:
+        asked.check_broker(arguments.broker)
     meant = asked.places()
     if arguments.scopes:
         meant = places(cluster.admin(arguments), arguments.scopes, arguments.timeout)

@@ -79,7 +79,12 @@ class Cluster:
             raise CommandFailed(f"{place}: there is no such partition, or no leader of it")
         return int(partition.leader)
 
+    def check_broker(self, broker: int) -> None:
+        if broker not in self.brokers:
+            raise CommandFailed(f"broker {broker}: there is no such broker")
+
     async def ask_broker(self, broker: int, request: Any, *, version: int) -> Any:
+        self.check_broker(broker)
         return await self._connections.ask(self.brokers[broker], request, version=version)
 
     async def listed(self, request: ListTransactionsRequest) -> list[tuple[Listing, int]]:

@@ -160,6 +160,16 @@ def test_producers_are_described_with_what_they_have_open(command, new_producer,
     ]
 
 
+def test_producers_are_described_by_the_broker_that_is_wanted(command, new_producer, topic, name):
+    producer = new_producer(name)
+    producer.write(topic, b"1")
+    leader = command("topics", "describe", topic, "--json").objects[0]["leader"]
+    rows = command("transactions", "describe-producers", topic, "--broker", leader).rows
+    assert [row[2] for row in rows] == [f"{producer.id}"]
+    refused = command("transactions", "describe-producers", topic, "--broker", 77)
+    assert refused.complaint == "odradek: broker 77: there is no such broker"
+
+
 def hanging(command, topic, *options):
     found = command("transactions", "find-hanging", "--json", *options).objects
     return [row for row in found if row["topic"] == topic]

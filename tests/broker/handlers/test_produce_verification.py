@@ -123,6 +123,18 @@ async def test_the_request_waits_without_being_counted(scene):
     await in_the_end(waiting)
 
 
+async def test_once_verified_it_waits_for_replicas_as_any_other(scene):
+    scene = scene(partitions=0)
+    partition = scene.hosting.lead(replicas=(1, 2))
+    partition.log.producers.settings = CHECKED
+    later = await scene.produce(acks=-1)
+    assert isinstance(later, Parked)
+    assert not later.needs_frame
+    partition.follower_fetched(2, offset=1, start_offset=0)
+    answer = await later
+    assert answer.responses[0].partition_responses[0].base_offset == 0
+
+
 async def test_in_an_open_transaction_it_is_answered_at_once(scene):
     scene = scene()
     await scene.told()

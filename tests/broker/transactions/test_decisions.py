@@ -336,6 +336,12 @@ def test_when_the_epochs_are_used_up_the_end_leads_to_a_new_id():
     assert told(end, begun, exhausted().producer, client=2) == UNMAPPED
 
 
+def test_who_asks_again_is_fenced_where_the_id_that_was_to_come_is_lost():
+    lost = transaction(CC, producer_epoch=LAST_EPOCH, client_version=2)
+    assert told(end, lost, Producer(PRODUCER_ID, LAST_EPOCH - 1), client=2) == FENCED
+    assert init(lost).producer == (NEW_ID, 0)
+
+
 def test_an_end_that_needs_an_id_is_asked_for_again_until_there_is_one():
     assert told(end, exhausted(OPEN), exhausted().producer, client=2) == CONCURRENT
 

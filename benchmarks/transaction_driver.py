@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import select
 import time
+from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from struct import pack_into
@@ -77,31 +78,31 @@ class TransactionOutcome:
 
 def drive(load: TransactionLoad) -> TransactionOutcome:
     """Run the load in this process; raises Refused."""
-    with ExitStack() as endings, select.epoll() as events:
-        producers: dict[int, Transactor] = {}
+    with ExitStack() as endings:
+        producers = []
         for number, name in enumerate(load.names):
-            producer = Transactor(load, name, partition=number)
-            endings.callback(producer.socket.close)
-            producers[producer.socket.fileno()] = producer
-            events.register(producer.socket.fileno(), select.EPOLLIN)
+            producers.append(Transactor(load, name, partition=number))
+            endings.callback(producers[-1].socket.close)
+        by_socket = {each.socket: each for each in producers}
         started = time.perf_counter()
-        for producer in producers.values():
+        for producer in producers:
             producer.begin(started)
         now, deadline = started, started + load.seconds
         while now < deadline:
-            ready = events.poll(_patience_s(producers, now))
+            # Unlike poll and epoll, it does not take a pause for a whole millisecond.
+            ready, _, _ = select.select(by_socket, (), (), _patience_s(producers, now))
             now = time.perf_counter()
-            for descriptor, _ in ready:
-                producers[descriptor].receive(now)
-            for producer in producers.values():
+            for each in ready:
+                by_socket[each].receive(now)
+            for producer in producers:
                 producer.ask_again_if_due(now)
         seconds = now - started
-    latencies_ms = [each * 1000 for one in producers.values() for each in one.latencies_s]
+    latencies_ms = [each * 1000 for one in producers for each in one.latencies_s]
     return TransactionOutcome(len(latencies_ms), seconds, latencies_ms)
 
 
-def _patience_s(producers: dict[int, Transactor], now: float) -> float:
-    due = [each.due for each in producers.values() if each.due is not None]
+def _patience_s(producers: Sequence[Transactor], now: float) -> float:
+    due = [each.due for each in producers if each.due is not None]
     return max(0.0, min(due) - now) if due else STALLED_S
 
 

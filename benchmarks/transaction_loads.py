@@ -30,6 +30,7 @@ from odradek.protocol.api_keys import ApiKey
 RECORD_BYTES = 100
 THROUGHPUT_RECORD_BYTES = 1024
 TRANSACTION_S = 0.1
+WAITING_KB = 8 * 1024
 #: What ProducerPerformance is given to send, for each second that is to be measured.
 RECORDS_PER_S = 50_000
 
@@ -168,7 +169,9 @@ def produce_in_transactions(load: ClientLoad) -> Served:
 
 
 def _producer(load: ClientLoad) -> Producer:
-    producer = Producer({"bootstrap.servers": load.bootstrap, **load.settings})
+    # What waits when a transaction is to end holds up the next; librdkafka would let 1 GB wait.
+    waiting = {"queue.buffering.max.kbytes": WAITING_KB}
+    producer = Producer({"bootstrap.servers": load.bootstrap, **waiting, **load.settings})
     producer.list_topics(load.topic, timeout=TIMEOUT_S)
     return producer
 
@@ -203,5 +206,5 @@ def _send_until(producer: Producer, topic_name: str, value: bytes, until: float)
                 sent += 1
             producer.poll(0)
         except BufferError:
-            producer.poll(0.01)
+            producer.poll(0.005)  # no more than a part of what waits is sent meanwhile
     return sent

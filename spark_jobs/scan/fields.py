@@ -59,6 +59,8 @@ class Reading:
         self._found = found
         self._last_deltas = last_deltas
         self._limit = len(varints.bytes) - PADDING
+        # Of unsound batches, records may claim to end anywhere.
+        self._ends = np.minimum(found.ends, self._limit)
         self.is_sound = found.is_sound.copy()
 
     def read(self, depth: Depth) -> Fields:
@@ -90,7 +92,7 @@ class Reading:
 
     def _within(self, positions: Integers) -> Integers:
         """The same positions unless they lie outside the record, which is noted."""
-        is_outside = (positions < 0) | (positions >= self._found.ends)
+        is_outside = (positions < 0) | (positions >= self._ends)
         if is_outside.any():
             self._note(is_outside)
             return np.clip(positions, 0, self._limit)

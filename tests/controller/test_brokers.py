@@ -54,7 +54,7 @@ class Cluster:
         self.events, self.noted, self.channels = Events(), Noted(), Channels()
         watches = self.events.watches
         offline = OfflineReplicas(self.machinery, self.noted)
-        self.features = Features(self.scene.reads, self.scene.writes, LATEST)
+        self.features = Features(self.scene.reads, self.scene.writes, LATEST, {})
         self.brokers = Brokers(
             self.machinery,
             self.channels,

@@ -4,7 +4,7 @@ import tempfile
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from odradek.protocol.errors import CorruptMessage
@@ -113,6 +113,7 @@ class TestDecoding:
             found = directory.scan(columns=ALL_COLUMNS, maxSplitBytes=str(size_bytes))
             assert found.rows == list(plain_rows(log, segment=str(path)))
 
+    @example(records=b"\x80\x03\0\0\0\x80\x02", count=1, last_delta=0)
     @given(st.binary(max_size=60), st.integers(0, 5), st.integers(0, 5))
     def test_records_of_any_bytes_are_refused_as_plain_python_refuses_them(
         self, records, count, last_delta

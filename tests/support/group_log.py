@@ -22,7 +22,7 @@ class MemoryLog:
         self.end_offset = 0
         self.failure: KafkaError | None = None
         self.is_held = False
-        self._waiting: list = []
+        self._waiting: list[tuple[Written, Callable[[KafkaError | None], None]]] = []
         #: Called before anything is written.
         self.on_write: Callable[[], None] = lambda: None
 
@@ -64,7 +64,7 @@ class MemoryLog:
 
     def when_replicated(self, written, tell) -> None:
         if self.is_held:
-            self._waiting.append(tell)
+            self._waiting.append((written, tell))
         else:
             tell(None)
 
@@ -78,9 +78,16 @@ class MemoryLog:
     def release(self, failure: KafkaError | None = None) -> None:
         """All that waited is replicated now, or known not to be."""
         self.is_held = False
+        self.release_before(self.end_offset, failure)
+
+    def release_before(self, offset: int, failure: KafkaError | None = None) -> None:
+        """What was written before this offset is, and nothing else."""
         waiting, self._waiting = self._waiting, []
-        for tell in waiting:
-            tell(failure)
+        for written, tell in waiting:
+            if written.last_offset < offset:
+                tell(failure)
+            else:
+                self._waiting.append((written, tell))
 
     def replay(self) -> Replay:
         replay = Replay()

@@ -20,6 +20,8 @@ class MemoryLog:
     def __init__(self) -> None:
         self.batches: list[RecordBatch] = []
         self.end_offset = 0
+        #: What was written before is replicated.
+        self.replicated_offset = 0
         self.failure: KafkaError | None = None
         self.is_held = False
         self._waiting: list[tuple[Written, Callable[[KafkaError | None], None]]] = []
@@ -57,6 +59,8 @@ class MemoryLog:
         batch.check_crc()
         self.batches.append(batch)
         first, self.end_offset = self.end_offset, batch.next_offset
+        if not self.is_held:
+            self.replicated_offset = self.end_offset
         return Written(first, self.end_offset - 1)
 
     def is_replicated(self, written: Written) -> bool:
@@ -82,6 +86,8 @@ class MemoryLog:
 
     def release_before(self, offset: int, failure: KafkaError | None = None) -> None:
         """What was written before this offset is, and nothing else."""
+        if failure is None:
+            self.replicated_offset = max(offset, self.replicated_offset)
         waiting, self._waiting = self._waiting, []
         for written, tell in waiting:
             if written.last_offset < offset:
@@ -89,8 +95,9 @@ class MemoryLog:
             else:
                 self._waiting.append((written, tell))
 
-    def replay(self) -> Replay:
+    def replay(self, *, only_replicated: bool = False) -> Replay:
         replay = Replay()
         for batch in self.batches:
-            replay.take(batch)
+            if not only_replicated or batch.next_offset <= self.replicated_offset:
+                replay.take(batch)
         return replay

@@ -96,11 +96,14 @@ class GroupHistory(RuleBasedStateMachine):
                 member.instance_id,
             )
 
-    @rule(times=st.integers(1, 2))
-    def static_members_come_back(self, times):
+    @rule(times=st.integers(1, 2), behind=st.integers(0, 3))
+    def static_members_come_back(self, times, behind):
+        """And replicas lag, so that some of what is stored of that waits for them."""
+        self.replicas_fall_behind()
         instances = [] if self.group is None else [*self.group.roster.instances]
         for instance in instances * times:
             self.note(self.scene.join(instance_id=instance, session_ms=6000), instance)
+        self.replicas_catch_up_somewhat(behind)
 
     def note(self, joining, instance):
         self.waiting.append((joining, instance))
@@ -141,6 +144,13 @@ class GroupHistory(RuleBasedStateMachine):
         if self.group is not None:
             for member in [*self.group.roster.members.values()]:
                 self.sync_of(member.id, member.instance_id)
+
+    @rule()
+    def everybody_settles(self):
+        """By chance, few histories come to a group that is stable."""
+        self.everybody_joins_again()
+        self.time_passes(3000)
+        self.everybody_syncs()
 
     def sync_of(self, member_id, instance, *, back=0, is_failing=False):
         roster = self.group.roster
@@ -228,7 +238,6 @@ class GroupHistory(RuleBasedStateMachine):
         self.scene.log.release(RequestTimedOut() if is_failing else None)
         self.look()
 
-    @rule(behind=st.integers(0, 3))
     def replicas_catch_up_somewhat(self, behind):
         log = self.scene.log
         log.release_before(max(log.end_offset - behind, log.replicated_offset))

@@ -6,6 +6,7 @@ Owner: the event loop.
 from __future__ import annotations
 
 import asyncio
+import gc
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from random import SystemRandom
@@ -17,7 +18,7 @@ from odradek.broker.admin.config_admin import BrokerConfigAdmin
 from odradek.broker.admin.config_descriptions import ConfigDescriptions
 from odradek.broker.background import Background
 from odradek.broker.coordinator.lookup import CoordinatorLookup
-from odradek.broker.coordinator.partition_log import Means
+from odradek.broker.coordinator.partition_log import LogOptions, Means
 from odradek.broker.disk import Disk
 from odradek.broker.fetching.fetch_sessions import FetchSessions
 from odradek.broker.groups.consumer.topics import TopicsLens
@@ -141,7 +142,7 @@ class Assembly:
         self.services = self._services()
 
     def _groups(self) -> GroupCoordinator:
-        ground, settings = self._ground, self._ground.settings
+        settings = self._ground.settings
         lookup = CoordinatorLookup(
             CONSUMER_OFFSETS,
             self.cluster,
@@ -158,8 +159,7 @@ class Assembly:
             TopicsLens(lambda: self.cluster.picture),
             settings.groups,
         )
-        means = Means(options, clock.now_ms, ground.background.start, ground.disk.run)
-        return GroupCoordinator(lookup, world, means)
+        return GroupCoordinator(lookup, world, self._means(options))
 
     def _transactions(self) -> TransactionCoordinator:
         ground, settings = self._ground, self._ground.settings
@@ -185,8 +185,18 @@ class Assembly:
             listener=settings.current.network.inter_broker_listener,
             is_deleted=self._is_deleted,
         )
-        means = Means(options, clock.now_ms, start, ground.disk.run)
-        return TransactionCoordinator(lookup, world, means, markers)
+        return TransactionCoordinator(lookup, world, self._means(options), markers)
+
+    def _means(self, options: LogOptions) -> Means:
+        """What was loaded need not be looked through for garbage, until some of it is."""
+        return Means(
+            options,
+            clock.now_ms,
+            self._ground.background.start,
+            self._ground.disk.run,
+            has_loaded=gc.freeze,
+            has_dropped=gc.unfreeze,
+        )
 
     async def _is_deleted(self, topic: str) -> bool:
         return not await self._ground.store.exists(paths.topic(topic))

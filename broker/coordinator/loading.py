@@ -125,6 +125,7 @@ class Shards(Generic[AnyShard]):
         if known is not None:
             log.info("Ceasing to coordinate %s-%d", self.topic, index)
             known[1].end()
+            self._means.has_dropped()
 
     def close(self) -> None:
         """The broker stops."""
@@ -168,6 +169,7 @@ class Shards(Generic[AnyShard]):
         if is_loaded:
             del self._loading[index]
             self._loaded[index] = loading.partition, shard
+            self._means.has_loaded()
             log.info("Coordinating %s-%d: %d records", self.topic, index, count)
 
 

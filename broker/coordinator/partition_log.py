@@ -58,6 +58,9 @@ class Means:
     start: Callable[[Coroutine[Any, Any, None], str], object]
     #: Runs what sleeps in the kernel.
     run: Callable[..., Awaitable[Any]]
+    #: Called when much has come that will stay, and when some of that is garbage now.
+    has_loaded: Callable[[], None] = lambda: None
+    has_dropped: Callable[[], None] = lambda: None
 
 
 #: So many batches are looked at before somebody may want to know the time.

@@ -17,6 +17,7 @@ from odradek.broker.coordinator.loading import Shards
 from odradek.broker.coordinator.lookup import CoordinatorLookup
 from odradek.broker.coordinator.partition_log import Means, PartitionLog
 from odradek.broker.groups.committing import forgetting_partitions
+from odradek.broker.groups.consumer.live_group import LiveGroup
 from odradek.broker.groups.offset_expiry import forgetting_unused
 from odradek.broker.groups.shard import GroupShard
 from odradek.broker.groups.world import World
@@ -57,6 +58,14 @@ class GroupCoordinator:
         if not group_id:
             raise InvalidGroupId()
         return self.shard(group_id)
+
+    def forget_unused_expressions(self) -> None:
+        """If there are many whose topics are remembered."""
+        remembered = self.world.topics.expressions
+        if remembered.are_many:
+            groups = (group for shard in self.shards for group in shard.groups.values())
+            live = [group.group for group in groups if isinstance(group, LiveGroup)]
+            remembered.forget_all_but({each for group in live for each in group.used_expressions()})
 
     def transaction_ended(self, index: int, producer_id: int, *, is_commit: bool) -> None:
         """A marker is in partition ``index`` of the log; perhaps after what is being loaded."""

@@ -5,7 +5,7 @@ Where many names have to be matched with an expression, that is done in turns be
 
 from __future__ import annotations
 
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Iterable
 
 from odradek.broker.call import Call, Parked
 from odradek.broker.groups.classic.outcomes import Client
@@ -30,25 +30,31 @@ def handle(
 ) -> Response | Awaitable[Response | Parked[Response]]:
     request, settings = call.request, groups.world.consumer_settings
     check(settings, request, version=call.version)
-    shard = groups.shard_of_members(request.group_id)
-    expressions = unmatched(shard, request)
+    groups.forget_unused_expressions()
+    expressions = unmatched(groups.shard_of_members(request.group_id), request)
     if expressions:
         return _handle_in_turns(groups, call, expressions)
+    return _handle_at_once(groups, call)
+
+
+async def _handle_in_turns(
+    groups: GroupCoordinator, call: Call[ConsumerGroupHeartbeatRequest], expressions: Iterable[str]
+) -> Response | Parked[Response]:
+    """Names that come meanwhile are few: they are matched at once, or this might never end."""
+    await groups.world.topics.match_in_turns(expressions)
+    return _handle_at_once(groups, call)
+
+
+def _handle_at_once(
+    groups: GroupCoordinator, call: Call[ConsumerGroupHeartbeatRequest]
+) -> Response | Parked[Response]:
+    request, shard = call.request, groups.shard_of_members(call.request.group_id)
     # As Java shows an address.
     client = Client(call.client_id or "", f"/{call.peer.client_host}")
     told = heartbeat(shard, request, client)
     timings = groups.world.timings_of(request.group_id)
     response = _response(told, interval_ms=timings.heartbeat_interval_ms)
     return when_replicated(shard.log, response)
-
-
-async def _handle_in_turns(
-    groups: GroupCoordinator, call: Call[ConsumerGroupHeartbeatRequest], expressions: list[str]
-) -> Response | Parked[Response]:
-    """From the beginning: the group may have moved meanwhile."""
-    await groups.world.topics.match_in_turns(expressions)
-    answer = handle(groups, call)
-    return answer if isinstance(answer, Response | Parked) else await answer
 
 
 def _response(told: Told, *, interval_ms: int) -> Response:

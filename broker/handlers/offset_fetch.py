@@ -7,7 +7,8 @@ the answer waits.  One about many partitions is made in turns, of what there is 
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Iterable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
+from functools import partial
 from typing import Any, NamedTuple, Protocol
 
 from odradek.broker.call import Call, Parked
@@ -56,10 +57,11 @@ def handle(
     if call.version == 0:
         return _fetch_from_the_store(cluster, old, call.request)
     asked = _groups(call)
-    unsettled = [shard for shard in map(groups.find_shard, _ids(asked)) if shard is not None]
-    unsettled = [shard for shard in unsettled if not shard.log.is_settled]
+    response = _response(groups, call, asked)
+    shards = [shard for shard in map(groups.find_shard, _ids(asked)) if shard is not None]
+    unsettled = [shard for shard in shards if not shard.log.is_settled]
     if not unsettled:
-        return _response(groups, call, asked)
+        return response if isinstance(response, Response) else response()
 
     async def answer_when_replicated() -> Response:
         for shard in unsettled:
@@ -67,8 +69,7 @@ def handle(
                 await shard.log.wait_until_settled()
             except KafkaError as failure:
                 return refused(call, told(failure, OF_A_FETCH))
-        answer = _response(groups, call, asked)
-        return answer if isinstance(answer, Response) else await answer
+        return response if isinstance(response, Response) else await response()
 
     return Parked(answer_when_replicated, ends_alone=True)
 
@@ -107,16 +108,17 @@ class _Found(NamedTuple):
         return sum(len(topic.partition_indexes) for topic in self.topics)
 
     def at_this_moment(self) -> _Found:
-        """What is committed meanwhile is not replicated yet."""
+        """Whatever is committed meanwhile."""
         return self._replace(offsets=self.offsets.copy())
 
 
 def _response(
     groups: GroupCoordinator, call: Call[OffsetFetchRequest], asked: Iterable[AskedGroup]
-) -> Response | Awaitable[Response]:
+) -> Response | Callable[[], Awaitable[Response]]:
+    """Of what there is now, whenever it is sent: what comes later may not be replicated then."""
     found = [_found(groups, each) for each in asked]
     if sum(each.size for each in found) > FEW:
-        return _answer_in_turns(call, [each.at_this_moment() for each in found])
+        return partial(_answer_in_turns, call, [each.at_this_moment() for each in found])
     is_stable_only, kind = call.request.require_stable, _kind(call)
     topics = [
         [

@@ -71,8 +71,7 @@ class DynamicSettings:
         }
         self._topics: dict[str, TopicSettings] = {}
         self._topic_texts: dict[str, Texts] = {}
-        self._group_texts: dict[str, Texts] = {}
-        #: The groups that have settings of their own.
+        #: The groups that have settings of their own.  Those of the server below them never change.
         self.groups: dict[str, OneGroupSettings] = {}
         self._listeners: defaultdict[type[Settings], list[Callable[[Any], None]]]
         self._listeners = defaultdict(list)
@@ -168,8 +167,6 @@ class DynamicSettings:
                 observer.configure_defaults(self.topic_defaults)
         for topic in list(self._topics):
             self._change_topic(topic, self._topic_texts[topic])
-        for group_id, config in self._group_texts.items():
-            self.groups[group_id] = self.usable_group(group_id, config)
 
     def _change_topic(self, topic: str, config: Texts) -> None:
         settings = self.usable_topic(topic, config)
@@ -189,10 +186,8 @@ class DynamicSettings:
         if group_id is None:
             return  # of all groups, which nobody can configure
         self.groups.pop(group_id, None)
-        self._group_texts.pop(group_id, None)
         if config:
             self.groups[group_id] = self.usable_group(group_id, config)
-            self._group_texts[group_id] = config
 
     def usable_group(self, group_id: str, config: Texts) -> OneGroupSettings:
         """On the server's settings; what cannot be in force is logged and left out."""

@@ -59,7 +59,16 @@ class Coordinating:
         loop = asyncio.get_running_loop()
         world = World(options, loop, lambda: NOW_MS, lambda: str(next(ids)))
         self.started: list[asyncio.Task[Any]] = []
-        self.means = Means(options, lambda: NOW_MS, self._start, self.hosting.disk.run)
+        #: "loaded" or "dropped": what whoever looks after memory is told.
+        self.memory: list[str] = []
+        self.means = Means(
+            options,
+            lambda: NOW_MS,
+            self._start,
+            self.hosting.disk.run,
+            has_loaded=lambda: self.memory.append("loaded"),
+            has_dropped=lambda: self.memory.append("dropped"),
+        )
         self.lookup = CoordinatorLookup(
             CONSUMER_OFFSETS, self.cluster, self, partition_count=lambda: max(partitions, 1)
         )

@@ -20,9 +20,11 @@ class MemoryLog:
     def __init__(self) -> None:
         self.batches: list[RecordBatch] = []
         self.end_offset = 0
+        #: What was written before is replicated.
+        self.replicated_offset = 0
         self.failure: KafkaError | None = None
         self.is_held = False
-        self._waiting: list = []
+        self._waiting: list[tuple[Written, Callable[[KafkaError | None], None]]] = []
         #: Called before anything is written.
         self.on_write: Callable[[], None] = lambda: None
 
@@ -57,6 +59,8 @@ class MemoryLog:
         batch.check_crc()
         self.batches.append(batch)
         first, self.end_offset = self.end_offset, batch.next_offset
+        if not self.is_held:
+            self.replicated_offset = self.end_offset
         return Written(first, self.end_offset - 1)
 
     def is_replicated(self, written: Written) -> bool:
@@ -64,7 +68,7 @@ class MemoryLog:
 
     def when_replicated(self, written, tell) -> None:
         if self.is_held:
-            self._waiting.append(tell)
+            self._waiting.append((written, tell))
         else:
             tell(None)
 
@@ -78,12 +82,22 @@ class MemoryLog:
     def release(self, failure: KafkaError | None = None) -> None:
         """All that waited is replicated now, or known not to be."""
         self.is_held = False
-        waiting, self._waiting = self._waiting, []
-        for tell in waiting:
-            tell(failure)
+        self.release_before(self.end_offset, failure)
 
-    def replay(self) -> Replay:
+    def release_before(self, offset: int, failure: KafkaError | None = None) -> None:
+        """What was written before this offset is, and nothing else."""
+        if failure is None:
+            self.replicated_offset = max(offset, self.replicated_offset)
+        waiting, self._waiting = self._waiting, []
+        for written, tell in waiting:
+            if written.last_offset < offset:
+                tell(failure)
+            else:
+                self._waiting.append((written, tell))
+
+    def replay(self, *, only_replicated: bool = False) -> Replay:
         replay = Replay()
         for batch in self.batches:
-            replay.take(batch)
+            if not only_replicated or batch.next_offset <= self.replicated_offset:
+                replay.take(batch)
         return replay

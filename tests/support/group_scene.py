@@ -97,10 +97,10 @@ class GroupScene:
         self.shard = self.replayed()
         self.shard.begin()
 
-    def replayed(self) -> GroupShard:
+    def replayed(self, *, only_replicated: bool = False) -> GroupShard:
         """What the log amounts to; nothing has begun in it."""
         shard = GroupShard(self.log, self.world)  # type: ignore[arg-type]
-        replay = self.log.replay()
+        replay = self.log.replay(only_replicated=only_replicated)
         for offset, key, value in replay.records():
             shard.apply(key, value, offset)
         for producer_id, (offset, key, value) in replay.pending():

@@ -159,7 +159,7 @@ def _replaced(group: ClassicGroup, old_id: str, new_id: str, request: JoinReques
     member.was_heard()
     waiting = _wait(group, member)
     if roster.state is GroupState.STABLE and roster.elect_protocol() == roster.protocol:
-        answer = partial(_tell_replaced, group, member, request, was_leader)
+        answer = partial(_tell_replaced, group, member, waiting, request, was_leader)
         try:
             written = group.store()
         except KafkaError as failure:
@@ -182,14 +182,18 @@ def _replaced(group: ClassicGroup, old_id: str, new_id: str, request: JoinReques
 def _tell_replaced(
     group: ClassicGroup,
     member: Member,
+    waiting: asyncio.Future[Joined],
     request: JoinRequest,
     was_leader: str | None,
     failure: KafkaError | None,
 ) -> None:
     roster = group.roster
+    if member.joining is not waiting:
+        return  # answered: it is another's by now, who waits for another record, or is out
     if failure is not None:
         refused = Joined(member_id=NO_MEMBER, failure=told(failure, OF_A_GROUP))
         roster.answer_join(member, refused)
+        member.was_heard()
         return
     if roster.state is not GroupState.STABLE:
         return  # a rebalance has begun meanwhile, and answers it
@@ -204,3 +208,4 @@ def _tell_replaced(
             leader=was_leader or "",
         )
     roster.answer_join(member, joined)
+    member.was_heard()

@@ -11,6 +11,7 @@ Owner: the event loop.
 from __future__ import annotations
 
 from collections import Counter
+from itertools import chain
 
 from odradek.broker.groups.classic.outcomes import NO_MEMBER, Joined, JoinRequest, Synced
 from odradek.broker.groups.classic.subscriptions import CONSUMER
@@ -111,7 +112,9 @@ def _new_id(live: LiveGroup, request: JoinRequest) -> str:
 def _check_protocols(group: ConsumerGroup, request: JoinRequest) -> None:
     """One of those offered must be one that all classic members offer."""
     classic = [member for member in group.members.values() if member.is_classic]
-    offered = Counter(each.name for member in classic for each in protocols_of(member))
+    # Each once, however often a member offers it.
+    names = [{each.name for each in protocols_of(member)} for member in classic]
+    offered = Counter(chain.from_iterable(names))
     is_common = any(offered[offer.name] == len(classic) for offer in request.offers)
     if request.protocol_type != CONSUMER or not is_common:
         raise InconsistentGroupProtocol()

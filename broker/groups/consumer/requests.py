@@ -59,13 +59,13 @@ def heartbeat(shard: GroupShard, request: Request, client: Client) -> Told:
     return _begun(shard, live, beat)
 
 
-def unmatched(shard: GroupShard, request: Request) -> list[str]:
-    """Expressions that a heartbeat needs, and of which many names have not been looked at yet."""
+def unmatched(shard: GroupShard, request: Request) -> set[str]:
+    """Expressions that a heartbeat needs, if many names have not been looked at yet for them."""
     topics, group = shard.world.topics.now, shard.groups.get(request.group_id)
     used = {request.subscribed_topic_regex} if request.subscribed_topic_regex else set()
     if isinstance(group, LiveGroup) and group.group.seen is not topics:
         used |= group.group.used_expressions()
-    return [each for each in used if topics.would_take_long(each)]
+    return used if topics.would_take_long(used) else set()
 
 
 def find(shard: GroupShard, group_id: str) -> LiveGroup:

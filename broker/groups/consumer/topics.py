@@ -52,6 +52,11 @@ class TopicsLens:
         for expression in expressions:
             await self.now.match_in_turns(expression, turn)
 
+    @property
+    def expressions(self) -> Expressions:
+        """Those that groups have asked for."""
+        return self._topics.expressions
+
 
 class Topics:
     """Those of one picture."""
@@ -59,13 +64,13 @@ class Topics:
     def __init__(self, picture: Picture, *, before: Topics | None = None) -> None:
         self.picture = picture
         self._names = picture.names
-        self._expressions: Expressions = Expressions() if before is None else before._expressions
+        self.expressions: Expressions = Expressions() if before is None else before.expressions
         #: The same object as long as the names are the same.
         self._named = picture.topics
         if before is not None and before._named.keys() == picture.topics.keys():
             self._named = before._named
         else:
-            self._expressions.names_changed(self._named)
+            self.expressions.names_changed(self._named)
         self._hashed_with: _HashWith | None = None
         #: By the names subscribed to.
         self._counts: dict[frozenset[str], Mapping[Uuid, int]] = {}
@@ -104,14 +109,14 @@ class Topics:
 
     def matching(self, expression: str) -> frozenset[str]:
         """Raises InvalidRegularExpression."""
-        return self._expressions.found(expression, self._named)
+        return self.expressions.found(expression, self._named)
 
-    def would_take_long(self, expression: str) -> bool:
-        """To find what it matches."""
-        return self._expressions.would_take_long(expression, self._named)
+    def would_take_long(self, expressions: Iterable[str]) -> bool:
+        """To find what they match, all of them together."""
+        return self.expressions.would_take_long(expressions, self._named)
 
     async def match_in_turns(self, expression: str, turn: Turn) -> None:
-        await self._expressions.find_in_turns(expression, self._named, turn)
+        await self.expressions.find_in_turns(expression, self._named, turn)
 
     def _topic(self, name: str) -> Topic | None:
         topic = self.picture.topics.get(name)

@@ -65,6 +65,18 @@ async def test_when_leadership_leaves_the_groups_are_dropped_and_loaded_when_it_
     assert stored(scene) == 5
 
 
+async def test_whoever_looks_after_memory_is_told_what_is_loaded_and_dropped(tmp_path):
+    scene = Coordinating(tmp_path)
+    store(scene)
+    assert scene.memory == []  # it was new, so that nothing has come yet
+    scene.lead(epoch=1, leader=OTHER, replicas=(OTHER, 1))
+    assert scene.memory == ["dropped"]
+    scene.lead(epoch=2)
+    assert scene.memory == ["dropped"]
+    await scene.settled()
+    assert scene.memory == ["dropped", "loaded"]
+
+
 async def test_another_epoch_of_the_same_leader_loads_nothing(tmp_path):
     scene = Coordinating(tmp_path)
     store(scene)

@@ -6,6 +6,7 @@ Whatever happens, in any order:
     generations only grow, and so do those that are stored
     nobody is assigned what the leader of that generation did not assign to it
     nobody waits who is not a member
+    a new id of a static member is told once it is replicated
     what is known is what replaying the log gives
 """
 
@@ -95,10 +96,20 @@ class GroupHistory(RuleBasedStateMachine):
                 member.instance_id,
             )
 
+    @rule(times=st.integers(1, 2), behind=st.integers(0, 3))
+    def static_members_come_back(self, times, behind):
+        """And replicas lag, so that some of what is stored of that waits for them."""
+        self.replicas_fall_behind()
+        instances = [] if self.group is None else [*self.group.roster.instances]
+        for instance in instances * times:
+            self.note(self.scene.join(instance_id=instance, session_ms=6000), instance)
+        self.replicas_catch_up_somewhat(behind)
+
     def note(self, joining, instance):
         self.waiting.append((joining, instance))
         self.look()
 
+    @invariant()
     def look(self):
         """Clients read their answers."""
         for joining, instance in [*self.waiting]:
@@ -106,11 +117,20 @@ class GroupHistory(RuleBasedStateMachine):
                 self.waiting.remove((joining, instance))
                 if joining.result.member_id:
                     self.known.append((joining.result.member_id, instance))
+                if joining.error == "NONE" and instance is not None:
+                    self.check_is_replicated(joining.result.member_id, instance)
         for syncing, member_id, generation in [*self.syncing]:
             if syncing.is_answered:
                 self.syncing.remove((syncing, member_id, generation))
                 if syncing.error == "NONE":
                     assert syncing.result.assignment == self.assigned[generation][member_id]
+
+    def check_is_replicated(self, member_id, instance):
+        """While the group is stable; what a rebalance tells is stored at its end."""
+        roster = self.group.roster
+        if roster.state is GroupState.STABLE and roster.instances.get(instance) == member_id:
+            replicated = self.scene.replayed(only_replicated=True).groups[GROUP].roster
+            assert replicated.instances[instance] == member_id
 
     @rule(number=FEW, back=st.integers(0, 1), is_failing=st.booleans())
     def sync(self, number, back, is_failing):
@@ -124,6 +144,13 @@ class GroupHistory(RuleBasedStateMachine):
         if self.group is not None:
             for member in [*self.group.roster.members.values()]:
                 self.sync_of(member.id, member.instance_id)
+
+    @rule()
+    def everybody_settles(self):
+        """By chance, few histories come to a group that is stable."""
+        self.everybody_joins_again()
+        self.time_passes(3000)
+        self.everybody_syncs()
 
     def sync_of(self, member_id, instance, *, back=0, is_failing=False):
         roster = self.group.roster
@@ -211,6 +238,11 @@ class GroupHistory(RuleBasedStateMachine):
         self.scene.log.release(RequestTimedOut() if is_failing else None)
         self.look()
 
+    def replicas_catch_up_somewhat(self, behind):
+        log = self.scene.log
+        log.release_before(max(log.end_offset - behind, log.replicated_offset))
+        self.look()
+
     @rule()
     def unused_offsets_go(self):
         for group in (GROUP, "outside"):
@@ -278,6 +310,10 @@ class GroupHistory(RuleBasedStateMachine):
             assert replayed.offsets[group_id].pending == offsets.pending
         stored = replayed.groups.get(GROUP)
         if stored is None:
+            # Only one that has not been through a generation yet, or is in the midst of it.
+            roster = None if self.group is None else self.group.roster
+            is_new = roster is None or (roster.state is GroupState.EMPTY and not roster.generation)
+            assert is_new or roster.state not in (GroupState.STABLE, GroupState.EMPTY)
             return
         assert stored.roster.generation >= self.stored_generation
         self.stored_generation = stored.roster.generation

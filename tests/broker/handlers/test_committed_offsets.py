@@ -216,6 +216,28 @@ async def test_nobody_is_told_before_it_is_replicated(scene):
     assert await fetched == [(7, "", "NONE")]
 
 
+@pytest.mark.parametrize("count", [1, MANY])
+async def test_what_is_committed_while_a_fetch_waits_for_replicas_is_not_told(scene, count):
+    scene = scene(partitions=0)
+    scene.know("events", partitions=count)
+    partition = scene.lead(replicas=(BROKER, OTHER))
+    start = scene.hosting.background.start
+
+    async def begun(asking):
+        asked = start(asking)
+        for _ in range(10):
+            await asyncio.sleep(0)
+        return asked
+
+    await begun(commit(scene, *((index, 7, "") for index in range(count))))
+    fetched = await begun(fetch(scene, *range(count)))
+    replicated = partition.log.end_offset
+    await begun(commit(scene, *((index, 8, "") for index in range(count))))
+    assert partition.log.end_offset > replicated
+    partition.follower_fetched(OTHER, offset=replicated, start_offset=0)
+    assert await fetched == [(7, "", "NONE")] * count
+
+
 async def test_one_that_is_not_replicated_in_time_is_not_known_to_be_committed(scene):
     scene = scene(partitions=0, commit_timeout_ms=1)
     scene.lead(replicas=(BROKER, OTHER))

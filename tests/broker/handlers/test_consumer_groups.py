@@ -1,9 +1,11 @@
 """ConsumerGroupHeartbeat and ConsumerGroupDescribe: a member of KIP-848, in every version."""
 
+import asyncio
 from dataclasses import replace
 
 import pytest
 
+from odradek.broker.groups.consumer import expressions
 from odradek.broker.groups.consumer.topics import TopicsLens
 from odradek.broker.handlers import (
     consumer_group_describe,
@@ -244,6 +246,36 @@ async def test_names_that_come_are_matched_in_turns_for_members_that_stay(tmp_pa
     stayed, turns = await in_turns(staying)
     assert turns > MANY
     assert len(stayed.assignment.topic_partitions) == 20
+
+
+async def test_more_expressions_than_are_kept_for_nobody_are_matched_once(tmp_path, monkeypatch):
+    monkeypatch.setattr(expressions, "EXPRESSIONS_KEPT", 3)
+    scene = with_many_topics(tmp_path, MANY)
+    for number in range(6):
+        await beaten(scene, 1, f"m{number}", subscribed_topic_regex=f"t{number}.*")
+    scene.cluster = cluster(update({f"t{number}": [state(0)] for number in range(2 * MANY)}))
+    async with asyncio.timeout(10):
+        stayed = await beaten(scene, 1, "m0", 1)
+    assert error(stayed) == "NONE"
+    assert scene.groups.shard("g").groups["g"].group.expressions.keys() == {
+        f"t{number}.*" for number in range(6)
+    }
+    # All are known by now.
+    assert isinstance(
+        consumer_group_heartbeat.handle(scene.groups, called(beating("m1", 2))),
+        consumer_group_heartbeat.Response,
+    )
+
+
+async def test_expressions_that_members_no_longer_have_are_forgotten(tmp_path, monkeypatch):
+    monkeypatch.setattr(expressions, "EXPRESSIONS_KEPT", 3)
+    scene = Scene(tmp_path)
+    epoch = 0
+    for number in range(20):
+        stayed = await beaten(scene, 1, "m", epoch, subscribed_topic_regex=f"a{number}")
+        epoch = stayed.member_epoch
+    assert epoch == 20
+    assert len(scene.groups.world.topics.expressions) <= 4
 
 
 @pytest.mark.usefixtures("short_turns")

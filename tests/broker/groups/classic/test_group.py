@@ -54,6 +54,20 @@ class TestSessions:
         scene.pass_ms(SESSION_MS - 1)
         assert scene.heartbeat(follower) == "NONE"
 
+    def test_whoever_has_been_answered_has_one_session_and_no_more(self, scene):
+        leader, follower = scene.stable(2)
+        waiting = scene.join(follower, topics=("other",))
+        for _ in range(3):
+            scene.pass_ms(SESSION_MS - 1)
+            scene.heartbeat(leader)
+        scene.join(leader)
+        assert waiting.error == "NONE"
+        scene.pass_ms(SESSION_MS - 1)
+        scene.heartbeat(leader)
+        assert follower in scene.group.roster.members
+        scene.pass_ms(2)
+        assert list(scene.group.roster.members) == [leader]
+
     @pytest.mark.parametrize("generation", [0, 2, -1])
     def test_a_heartbeat_of_another_generation_is_refused(self, scene, generation):
         (member,) = scene.stable()

@@ -2,7 +2,7 @@
 
 import pytest
 
-from odradek.protocol.errors import KafkaStorageError
+from odradek.protocol.errors import KafkaStorageError, RequestTimedOut
 from tests.support.group_scene import GROUP, REBALANCE_MS, SESSION_MS, offers
 
 
@@ -268,6 +268,14 @@ class TestStaticMembers:
         assert scene.join(instance_id="one").error == "NOT_COORDINATOR"
         assert scene.heartbeat(old, instance_id="one") == "NONE"
 
+    def test_whoever_asks_for_one_that_cannot_be_stored_was_heard(self, scene):
+        (old,) = scene.stable(instance_id="one")
+        scene.pass_ms(SESSION_MS - 1)
+        scene.log.failure = KafkaStorageError()
+        assert scene.join(instance_id="one").error == "NOT_COORDINATOR"
+        scene.pass_ms(SESSION_MS - 1)
+        assert scene.heartbeat(old, instance_id="one") == "NONE"
+
     def test_a_new_id_is_told_when_it_is_replicated(self, scene):
         scene.stable(instance_id="one")
         scene.log.is_held = True
@@ -275,6 +283,32 @@ class TestStaticMembers:
         assert back.error == "waiting"
         scene.log.release()
         assert back.error == "NONE"
+
+    def test_one_that_is_replaced_again_is_told_when_its_own_record_is_replicated(self, scene):
+        scene.stable(instance_id="one")
+        scene.log.is_held = True
+        first = scene.join(instance_id="one")
+        second_from = scene.log.end_offset
+        second = scene.join(instance_id="one")
+        assert (first.error, second.error) == ("FENCED_INSTANCE_ID", "waiting")
+        scene.log.release_before(second_from)
+        assert second.error == "waiting"
+        scene.log.release_before(scene.log.end_offset)
+        assert second.error == "NONE"
+
+    @pytest.mark.parametrize("failure", [None, RequestTimedOut()])
+    def test_a_session_that_ended_while_it_waited_for_replicas_begins_anew(self, scene, failure):
+        scene.stable(instance_id="one")
+        scene.log.is_held = True
+        back = scene.join(instance_id="one")
+        scene.pass_ms(SESSION_MS + 1)
+        assert back.error == "waiting"
+        scene.log.release(failure)
+        assert back.is_answered
+        scene.pass_ms(SESSION_MS - 1)
+        assert scene.state == "Stable"
+        scene.pass_ms(2)
+        assert scene.state == "Empty"
 
     def test_a_group_whose_members_are_all_away_waits_for_their_sessions(self, scene):
         scene.stable(instance_id="one", session_ms=30_000, rebalance_ms=10_000)
@@ -284,6 +318,16 @@ class TestStaticMembers:
         assert scene.state == "PreparingRebalance"
         scene.pass_ms(10_000)
         assert scene.state == "Empty"
+
+    def test_whoever_joins_a_group_whose_members_are_all_away_is_answered(self, scene):
+        timeouts = {"session_ms": 100_000, "rebalance_ms": 10_000}
+        scene.stable(instance_id="one", **timeouts)
+        scene.group.prepare_rebalance("an operator's whim")
+        scene.pass_ms(10_001)
+        joined = scene.join(instance_id="two", **timeouts)
+        assert joined.error == "waiting"
+        scene.pass_ms(10_001)
+        assert joined.result.generation == 2
 
     def test_one_that_is_away_keeps_its_place_in_a_rebalance(self, scene):
         (old,) = scene.stable(instance_id="one", session_ms=100_000, rebalance_ms=10_000)

@@ -2,6 +2,7 @@
 
 import pytest
 
+from odradek.broker.groups.consumer import records
 from odradek.broker.groups.consumer.group import GroupState
 from odradek.broker.groups.consumer.member import MemberState
 from odradek.broker.groups.consumer.records import from_stored
@@ -122,6 +123,17 @@ def test_nobody_joins_a_full_group():
     with pytest.raises(GroupMaxSizeReached):
         scene.join("m2", "a")
     assert scene.heartbeat("m1", 1).epoch == 1
+
+
+def test_what_another_broker_gave_to_two_is_given_to_one(scene):
+    for member in ("first", "second"):
+        scene.join(member, "a")
+    # A classic leader may do so, and its group be upgraded elsewhere.
+    for member in ("first", "second"):
+        scene.write([records.target_member(GROUP, member, of("a", 0, 1))])
+    scene.join("third", "a")
+    given = [place for each in scene.group.target.values() for place in each]
+    assert len(given) == len(set(given)) == 4
 
 
 def test_most_members_choose_the_assignor(scene):

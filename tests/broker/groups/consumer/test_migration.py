@@ -264,6 +264,26 @@ def test_a_classic_member_must_speak_as_the_others_do(scene, fields):
     assert scene.base.join(**{**offering("a"), **fields}).error == "INCONSISTENT_GROUP_PROTOCOL"
 
 
+def test_a_protocol_that_a_member_offers_twice_counts_once(scene):
+    scene.join("new", "a")
+    scene.base.join(**offering("a", names=("range", "range")))
+    scene.base.join(**offering("a", names=("range", "sticky")))
+    assert scene.base.join(**offering("a")).error == "NONE"
+    assert scene.base.join(**offering("a", names=("sticky",))).error == (
+        "INCONSISTENT_GROUP_PROTOCOL"
+    )
+
+
+def test_no_classic_member_joins_a_full_group_of_the_new_protocol(new_live_scene):
+    scene = new_live_scene(max_size=2)
+    scene.join("new", "a")
+    joined = scene.base.join(**offering("a"))
+    assert joined.error == "NONE"
+    assert scene.base.join(**offering("a")).error == "GROUP_MAX_SIZE_REACHED"
+    assert scene.base.join(joined.result.member_id, **offering("a")).error == "NONE"
+    assert len(scene.live.group.members) == 2
+
+
 def test_members_of_the_new_protocol_do_not_speak_the_classic_one(scene):
     scene.join("new", "a")
     assert heard(scene, "new", 1) == "UNKNOWN_MEMBER_ID"

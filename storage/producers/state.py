@@ -169,8 +169,7 @@ class ProducerStates:
             if batch.attributes & CONTROL_FLAG:
                 self._decide_marker(decision, state, batch, origin)
                 continue
-            waits = self._guards.out and producer_id in self._guards.out
-            is_usual = origin is _CLIENT and not waits and state.is_continued_by(batch)
+            is_usual = origin is _CLIENT and state.is_continued_by(batch)
             if not is_usual and origin is not _REPLICATION:
                 if origin is _CLIENT and (original := known.original_of(batch)) is not None:
                     return Decision(duplicate_of=original)
@@ -186,14 +185,15 @@ class ProducerStates:
         guard: VerificationGuard | None,
     ) -> None:
         partition = self.partition
+        check_epoch(state, batch, partition)
         begins = batch.attributes & TRANSACTIONAL_FLAG and not state.is_in_transaction(
             batch.producer_epoch
         )
         if begins and self.settings.transaction_partition_verification_enable:
             self._guards.check(guard, batch, partition)
-        check_epoch(state, batch, partition)
         if origin is _CLIENT:
-            self._guards.check_sequence(batch, partition, is_first_batch=not state.packed_batches)
+            if state is UNKNOWN_PRODUCER:
+                self._guards.check_first_sequence(batch, partition)
             check_sequence(state, batch, partition)
         check_in_transaction(state, batch, partition)
 
@@ -309,8 +309,12 @@ class ProducerStates:
         bumps_epochs: bool = False,
     ) -> VerificationGuard | None:
         """What ``decide`` must be given once the coordinator has agreed; None: no need to ask."""
-        if self.has_open_transaction(producer_id, epoch=epoch):
+        state = self._states.get(producer_id, UNKNOWN_PRODUCER)
+        if state.is_in_transaction(epoch):
             return None
+        if epoch < state.epoch:
+            # The coordinator says in which words it is refused; the producer's own is not touched.
+            return VerificationGuard()
         return self._guards.start(
             producer_id, epoch=epoch, sequence=sequence, bumps_epochs=bumps_epochs, now_ms=now_ms
         )

@@ -12,10 +12,13 @@ come in the meantime:
 A guard is equal to nothing but itself, so that an answer about one transaction is no answer about
 the next of the same producer.
 
-While a guard is out, no sequence may be appended that is higher than the lowest that asked for it:
-else a batch that has to ask again would find a later one in its place and never get in.  A producer
-whose epoch grows with each transaction begins each at sequence 0, in every partition; so if nothing
-is known of it, anything else comes too late or too early.
+A producer that nothing is known of may begin at any sequence.  While its guard is out, that is none
+higher than the lowest that asked for it: else a batch that has to ask again would find a later one
+in its place and never get in.  If its epoch grows with each transaction, it begins each at sequence
+0, in every partition; so anything else comes too late or too early.  Of a known producer one
+sequence is the next, whoever asked: a lower one that waits is in the log already.
+
+Who asks with an epoch that is over has no part in this: it would hold up whoever came after it.
 
 Owner: the event loop.
 """
@@ -61,6 +64,7 @@ class VerificationGuards:
             self.out[producer_id] = known
         elif epoch > known.epoch:
             known.epoch, known.lowest_sequence = epoch, sequence
+            known.bumps_epochs = bumps_epochs
         elif epoch == known.epoch:
             known.lowest_sequence = min(known.lowest_sequence, sequence)
         return known.guard
@@ -76,14 +80,12 @@ class VerificationGuards:
                 f"known to be open"
             )
 
-    def check_sequence(
-        self, batch: AnyBatch, partition: TopicPartition, *, is_first_batch: bool
-    ) -> None:
-        """``is_first_batch``: none of the producer's is known."""
+    def check_first_sequence(self, batch: AnyBatch, partition: TopicPartition) -> None:
+        """Of a producer that nothing is known of."""
         known = self.out.get(batch.producer_id)
-        if known is None:
+        if known is None or known.epoch != batch.producer_epoch:
             return
-        if known.bumps_epochs and is_first_batch and batch.base_sequence != 0:
+        if known.bumps_epochs and batch.base_sequence != 0:
             raise OutOfOrderSequenceNumber(
                 f"producer {batch.producer_id} wrote to {partition} from sequence "
                 f"{batch.base_sequence} on, but nothing before"

@@ -2,6 +2,7 @@
 
 import time
 from contextlib import ExitStack
+from functools import partial
 
 import pytest
 
@@ -22,6 +23,8 @@ SETTINGS = (
     "transaction.state.log.num.partitions=3",
 )
 HIJACKS = 10
+#: The first version of Produce in which clients do not add partitions themselves.
+ADDED_BY_BROKERS = 12
 TIMEOUT_MS = 1_000
 EVERY_CLIENT = pytest.mark.parametrize("client", CLIENTS, ids=lambda client: client.name)
 
@@ -93,6 +96,41 @@ def test_t5_an_id_that_is_taken_over_again_and_again_belongs_to_the_last(broker,
             assert producer.ask_init(**known) == "PRODUCER_FENCED"
         assert committed_values(partition) == [b"%d" % (HIJACKS - 1)]
         assert len(partition.records()) == HIJACKS
+
+
+@pytest.mark.parametrize(("version", "end_version"), [(9, 3), (12, 5)], ids=["v1", "v2"])
+def test_t5_a_zombie_that_is_refused_holds_up_nobody(
+    broker, new_topic, producer, version, end_version
+):
+    topic, name = new_topic(), producer.transactional_id
+    with (
+        WireProducer(broker.address, name) as new,
+        PartitionClient(broker.address, topic) as partition,
+    ):
+        new.init()
+        if version < ADDED_BY_BROKERS:
+            new.add(topic)
+        for value in (b"0", b"1", b"2"):
+            ask = partial(new.ask_produce, topic, value, version=version)
+            assert settled(ask) == "NONE"
+            answer = producer.ask_produce(topic, b"zombie", version=version)
+            assert answer == "INVALID_PRODUCER_EPOCH"
+        answer = settled(lambda: new.ask_end(committed=True, version=end_version))
+        assert answer == "NONE"
+        assert settled_values(partition) == [b"0", b"1", b"2"]
+
+
+@EVERY_CLIENT
+def test_t5_nor_any_client(broker, new_topic, producer, client):
+    topic = new_topic()
+    with client.producer(broker.address, producer.transactional_id) as new:
+        new.begin()
+        for value in (b"0", b"1", b"2"):
+            new.send(topic, [value])
+            assert producer.ask_produce(topic, b"zombie") == "INVALID_PRODUCER_EPOCH"
+        new.commit()
+    with PartitionClient(broker.address, topic) as partition:
+        assert settled_values(partition) == [b"0", b"1", b"2"]
 
 
 def test_t9_a_transaction_that_takes_too_long_is_aborted_and_its_producer_fenced(
@@ -167,6 +205,21 @@ def test_t10_what_is_produced_late_joins_no_transaction(
         producer.write(topic, b"in its turn")
         producer.commit()
         assert committed_values(partition)[-1] == b"in its turn"
+
+
+def test_t10_a_late_copy_of_what_was_written_does_not_hold_up_the_next_transaction(
+    broker, new_topic, producer
+):
+    topic = new_topic()
+    producer.write(topic, b"0")
+    producer.commit()
+    producer.sequences[topic, 0] = 0
+    assert producer.ask_produce(topic, b"0") == "INVALID_TXN_STATE"
+    producer.sequences[topic, 0] = 1
+    producer.write(topic, b"1")
+    producer.commit()
+    with PartitionClient(broker.address, topic) as partition:
+        assert committed_values(partition) == [b"0", b"1"]
 
 
 @pytest.mark.parametrize("is_committed", [True, False], ids=["committed", "aborted"])

@@ -4,6 +4,9 @@ A producer, its coordinator and one partition.  Whatever is sent may be delivere
 or never: batches, the question that the partition asks about them, its answer, the append, and the
 marker.  Only the order that the coordinator keeps to is kept: a transaction begins when the last
 one's marker has been written.
+
+Others may take the producer's id over; whoever had it goes on writing.  Neither such zombies nor
+late copies keep a batch out whose turn it is.
 """
 
 import tempfile
@@ -13,11 +16,13 @@ from pathlib import Path
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from odradek.protocol.errors import KafkaError
+from odradek.protocol.errors import KafkaError, OutOfOrderSequenceNumber
+from odradek.storage.producers.append import UNKNOWN_PRODUCER
 from odradek.storage.producers.verification_guards import VerificationGuard
 from tests.support.producer_log import NOON, ProducerLog, batch_by, marker_by
 
 PRODUCER = 7
+STEPS = 3  # of a batch on its way: the question, its answer, the append
 
 some = st.integers(0, 2)
 seldom = st.integers(0, 9).map(lambda number: number == 9)
@@ -63,6 +68,7 @@ class LateRequests(RuleBasedStateMachine):
         self.coordinator = Coordinator()
         self.transaction, self.sequence, self.is_begun = 0, 0, False
         self.under_way: list[Sent] = []
+        self.zombie: Sent | None = None
         self.commits = False
         self.directory = tempfile.TemporaryDirectory()
         self.log = ProducerLog(
@@ -75,15 +81,33 @@ class LateRequests(RuleBasedStateMachine):
 
     # The producer
 
-    @rule()
-    def send(self):
+    @rule(steps=st.integers(0, STEPS))
+    def send(self, steps):
         if not self.is_begun:
             self.transaction, self.is_begun = self.transaction + 1, True
         epoch = self.coordinator.epoch
         if not self.bumps_epochs and not self.coordinator.add(epoch, self.transaction):
             return  # it would be asked again
-        self.under_way.append(Sent(self.transaction, epoch, self.sequence))
+        sent = Sent(self.transaction, epoch, self.sequence)
         self.sequence += 1
+        self.under_way.append(sent)
+        self.go(sent, steps)
+
+    @precondition(lambda self: self.coordinator.ending is None)
+    @rule()
+    def take_over(self):
+        """What the one before has open is aborted."""
+        if self.coordinator.open is not None:
+            self.end(commits=False)
+        self.is_begun = False
+        self.begin_epoch()
+
+    @precondition(lambda self: self.zombie)
+    @rule(sequence=some, steps=st.integers(0, STEPS))
+    def send_as_zombie(self, sequence, steps):
+        sent = replace(self.zombie, sequence=sequence)
+        self.under_way.append(sent)
+        self.go(sent, steps)
 
     @precondition(lambda self: self.coordinator.open is not None)
     @rule(commits=st.booleans())
@@ -92,16 +116,29 @@ class LateRequests(RuleBasedStateMachine):
         coordinator.open, coordinator.ending, self.commits = None, coordinator.open, commits
         self.is_begun = False
         if self.bumps_epochs:
-            coordinator.epoch, self.sequence = coordinator.epoch + 1, 0
+            self.begin_epoch()
+
+    def begin_epoch(self):
+        self.zombie = Sent(self.transaction, self.coordinator.epoch, self.sequence)
+        self.coordinator.epoch += 1
+        self.sequence = 0
 
     # The network, and the partition
 
     @precondition(lambda self: self.under_way)
-    @rule(which=some, comes_twice=seldom)
-    def go_on(self, which, comes_twice):
+    @rule(which=some, comes_twice=seldom, steps=st.integers(1, STEPS))
+    def go_on(self, which, comes_twice, steps):
         sent = self.under_way[which % len(self.under_way)]
         if comes_twice:
             self.under_way.append(replace(sent, guard=None, is_verified=False))
+        self.go(sent, steps)
+
+    def go(self, sent, steps):
+        while steps and sent in self.under_way:
+            self.step(sent)
+            steps -= 1
+
+    def step(self, sent):
         if sent.guard is None:
             sent.guard = self.log.states.start_verification(
                 PRODUCER,
@@ -131,11 +168,18 @@ class LateRequests(RuleBasedStateMachine):
         batch = batch_by(PRODUCER, epoch=sent.epoch, sequence=sent.sequence, transactional=True)
         try:
             placed = self.log.send(batch, guard=sent.guard)
+        except OutOfOrderSequenceNumber:
+            assert sent.sequence != self.next_sequence(sent.epoch)
+            return
         except KafkaError:
             return
         if self.bumps_epochs and not placed.is_duplicate:
             coordinator = self.coordinator
             assert sent.transaction == (coordinator.open or coordinator.ending)
+
+    def next_sequence(self, epoch):
+        state = self.log.states.states.get(PRODUCER, UNKNOWN_PRODUCER)
+        return state.last_sequence + 1 if state.epoch == epoch else 0
 
     @precondition(lambda self: self.coordinator.ending is not None)
     @rule()

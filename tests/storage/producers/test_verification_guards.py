@@ -7,6 +7,7 @@ from odradek.protocol.errors import (
     InvalidTxnState,
     OutOfOrderSequenceNumber,
 )
+from odradek.protocol.records.batch import SEQUENCE_MAX
 from odradek.storage.producers.state import AppendOrigin
 from tests.support.producer_log import NOON, ProducerLog, batch_by, marker_by
 
@@ -136,16 +137,65 @@ class TestSequencesThatWait:
         log.send(transactional(epoch=1, sequence=3), guard=guard)
 
     def test_batches_outside_transactions_wait_too(self, log):
-        log.send(batch_by())
         begin(log, sequence=0)
         with pytest.raises(OutOfOrderSequenceNumber, match="0 waits to be let in"):
             log.send(batch_by(sequence=1))
+
+    def test_nobody_waits_for_another_epoch(self, log):
+        begin(log, epoch=0, sequence=0)
+        log.send(batch_by(epoch=1, sequence=3))
+
+    def test_a_late_copy_of_what_is_in_the_log_holds_nothing_up(self, log):
+        log.send(transactional(), guard=begin(log))
+        log.end_transaction(marker_by())
+        begin(log, sequence=0)
+        log.send(transactional(sequence=1), guard=begin(log, sequence=1))
+        assert log.end_offset == 3
+
+    def test_nor_does_one_from_before_sequences_began_anew(self, log):
+        log.send(transactional(sequence=SEQUENCE_MAX), guard=begin(log, sequence=SEQUENCE_MAX))
+        log.send(transactional(sequence=0))
+        log.end_transaction(marker_by())
+        begin(log, sequence=0)
+        log.send(transactional(sequence=1), guard=begin(log, sequence=1))
+        assert log.end_offset == 4
 
     def test_a_fenced_producer_is_told_so_first(self, log):
         log.end_transaction(marker_by(epoch=1))
         guard = begin(log, epoch=0, sequence=0)
         with pytest.raises(InvalidProducerEpoch):
             log.send(transactional(epoch=0, sequence=9), guard=guard)
+
+
+class TestZombies:
+    @pytest.mark.parametrize("bumps_epochs", [False, True])
+    def test_one_holds_up_no_transaction_of_a_later_epoch(self, log, bumps_epochs):
+        log.send(transactional(epoch=1), guard=begin(log, epoch=1, bumps_epochs=bumps_epochs))
+        zombies = begin(log, epoch=0, bumps_epochs=bumps_epochs)
+        with pytest.raises(InvalidProducerEpoch):
+            log.send(transactional(epoch=0), guard=zombies)
+        log.send(transactional(epoch=1, sequence=1))
+        assert log.end_offset == 2
+
+    def test_its_guard_serves_nobody(self, log):
+        log.send(transactional(epoch=1), guard=begin(log, epoch=1))
+        log.end_transaction(marker_by(epoch=1))
+        zombies = begin(log, epoch=0, sequence=0)
+        with pytest.raises(InvalidTxnState):
+            log.send(transactional(epoch=1, sequence=1), guard=zombies)
+        log.send(transactional(epoch=1, sequence=1), guard=begin(log, epoch=1, sequence=1))
+
+    def test_who_takes_its_guard_over_begins_as_it_must_itself(self, log):
+        begin(log, epoch=0, bumps_epochs=False)
+        guard = begin(log, epoch=1, sequence=3, bumps_epochs=True)
+        with pytest.raises(OutOfOrderSequenceNumber, match="nothing before"):
+            log.send(transactional(epoch=1, sequence=3), guard=guard)
+
+    def test_or_as_it_may(self, log):
+        begin(log, epoch=0, bumps_epochs=True)
+        guard = begin(log, epoch=1, sequence=3, bumps_epochs=False)
+        log.send(transactional(epoch=1, sequence=3), guard=guard)
+        assert log.end_offset == 1
 
 
 class TestAnEpochForEachTransaction:

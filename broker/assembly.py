@@ -56,7 +56,6 @@ from odradek.controller.controller import Controller
 from odradek.controller.feature_updates import SUPPORTED
 from odradek.controller.metadata_reads import MetadataReads
 from odradek.controller.registration import Identity
-from odradek.controller.store import paths
 from odradek.controller.store.base import MetadataStore
 from odradek.controller.store.payloads import broker as registered
 from odradek.controller.tenure import ControllerWorld
@@ -183,13 +182,10 @@ class Assembly:
             world,
             MarkerLinks(BrokerClients(self.client_of), start),
             listener=settings.current.network.inter_broker_listener,
-            is_deleted=self._is_deleted,
+            has_partition=MetadataReads(ground.store).has_partition,
         )
         means = Means(options, clock.now_ms, start, ground.disk.run)
         return TransactionCoordinator(lookup, world, means, markers)
-
-    async def _is_deleted(self, topic: str) -> bool:
-        return not await self._ground.store.exists(paths.topic(topic))
 
     def _services(self) -> Services:
         ground = self._ground

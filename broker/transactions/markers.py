@@ -27,6 +27,7 @@ from odradek.broker.transactions.shard import TransactionShard, wait_for
 from odradek.broker.transactions.transaction_state import Transaction
 from odradek.broker.transactions.world import TransactionWorld
 from odradek.controller.store.base import StoreError
+from odradek.controller.store.payloads.fields import PayloadDamaged
 from odradek.protocol.api.write_txn_markers import WriteTxnMarkersRequest
 from odradek.protocol.error_codes import ErrorCode
 from odradek.protocol.errors import KafkaError
@@ -77,14 +78,14 @@ class Markers:
         links: Links,
         *,
         listener: str,
-        is_deleted: Callable[[str], Awaitable[bool]],
+        has_partition: Callable[[TopicPartition], Awaitable[bool]],
     ) -> None:
-        """``is_deleted`` asks the store, since what is known of the cluster may not be all yet."""
+        """``has_partition`` asks the store: what is known of the cluster may not be all yet."""
         self._cluster = cluster
         self._world = world
         self._links = links
         self._listener = listener
-        self._is_deleted = is_deleted
+        self._has_partition = has_partition
 
     def complete(self, shard: TransactionShard, txn: Transaction) -> None:
         """Begin to; nobody waits for it."""
@@ -132,13 +133,16 @@ class Markers:
         return frozenset(again)
 
     async def _is_gone(self, partition: TopicPartition) -> bool:
-        """A partition that has no leader at the moment is not."""
+        """A partition that has no leader at the moment is not.
+
+        One that is not in its topic is: that may have been deleted, and made again with fewer.
+        """
         if self._cluster.partition(*partition) is not None:
             return False
         try:
-            return await self._is_deleted(partition.topic)
-        except StoreError as failure:
-            log.info("Whether there is a topic %s is not known: %s", partition.topic, failure)
+            return not await self._has_partition(partition)
+        except (StoreError, PayloadDamaged) as failure:
+            log.info("Whether there is a partition %s is not known: %s", partition, failure)
             return False
 
     def close(self) -> None:

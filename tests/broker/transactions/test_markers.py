@@ -95,10 +95,17 @@ def test_a_partition_that_needs_none_is_done_with(scene, prepared, error):
 
 
 def test_a_topic_that_is_deleted_needs_none(scene, prepared):
-    scene.participants.deleted.add("events")
+    scene.participants.deleted.update(PARTITIONS)
     prepared()
     assert scene.state() == "CompleteCommit"
     assert marked(scene) == set()
+
+
+def test_a_topic_that_is_made_again_with_fewer_partitions_needs_fewer(scene, prepared):
+    scene.participants.deleted.add(SECOND)
+    prepared()
+    assert scene.state() == "CompleteCommit"
+    assert marked(scene) == {FIRST}
 
 
 def test_one_that_is_merely_not_known_yet_is_waited_for(scene, prepared):

@@ -157,3 +157,24 @@ def test_many_expire_in_few_batches(scene):
     expire(scene)
     assert scene.shard.transactions == {}
     assert len(scene.log.batches) == 3
+
+
+def test_long_ids_expire_in_batches_that_the_log_takes(scene):
+    names = [f"{number:03}" * 300 for number in range(20)]
+    for name in names:
+        scene.put(transaction(transactional_id=name, updated_ms=NOW_MS))
+    scene.pass_ms(WEEK_MS)
+    scene.log.batch_bytes_max = 3000
+    expire(scene)
+    assert scene.shard.transactions == {}
+    assert len(scene.log.batches) == 7
+
+
+def test_an_id_too_long_for_any_batch_keeps_no_other(scene):
+    names = ["a", "b" * 500, "c"]
+    for name in names:
+        scene.put(transaction(transactional_id=name, updated_ms=NOW_MS))
+    scene.pass_ms(WEEK_MS)
+    scene.log.batch_bytes_max = 400
+    expire(scene)
+    assert [*scene.shard.transactions] == ["b" * 500]

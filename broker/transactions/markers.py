@@ -39,6 +39,8 @@ Marker = WriteTxnMarkersRequest.Marker
 
 #: Until it is tried again.  Kafka's sender tries at once, and waits for its network instead.
 RETRY_S = 0.1
+#: What the log does not take is tried after twice as long each time, but no longer than this.
+RETRY_MAX_S = 1.0
 
 #: The partition needs no marker: it has one, it cannot have had records of a transaction, or it has
 #: heard of the producer's later epoch, before which every transaction has ended.
@@ -99,12 +101,18 @@ class Markers:
         while left and shard.is_active:
             await self._world.sleep(RETRY_S)
             left = await self._mark(shard, txn, left)
+        await self._write_completion(shard, txn)
+
+    async def _write_completion(self, shard: TransactionShard, txn: Transaction) -> None:
+        retry_s = RETRY_S
         while shard.is_active:
             try:
                 await wait_for(shard.write(decide_complete(txn, now_ms=self._world.now_ms())))
             except KafkaError as failure:
-                log.warning("%r is not complete yet: %s", txn.transactional_id, failure)
-                await self._world.sleep(RETRY_S)
+                if retry_s == RETRY_S:  # there may be thousands; each tells it once
+                    log.warning("%r is not complete yet: %s", txn.transactional_id, failure)
+                await self._world.sleep(retry_s)
+                retry_s = min(2 * retry_s, RETRY_MAX_S)
             else:
                 return
 

@@ -135,9 +135,20 @@ def test_completion_is_written_when_the_log_takes_it(scene, prepared):
     assert scene.state() == "PrepareCommit"
     assert scene.told(scene.add(OURS)) == "CONCURRENT_TRANSACTIONS"
     scene.log.failure = None
-    scene.pass_ms(110)
+    scene.pass_ms(1000)
     assert scene.shard.transactions[ID].state is State.COMPLETE_COMMIT
     assert [len(scene.participants.logs[each].markers) for each in PARTITIONS] == [1, 1]
+
+
+def test_a_completion_that_the_log_does_not_take_is_told_of_once(scene, prepared, caplog):
+    scene.log.failure = NotEnoughReplicas()
+    prepared()
+    scene.pass_ms(60_000)
+    told = [each for each in caplog.messages if "not complete yet" in each]
+    assert len(told) == 1
+    scene.log.failure = None
+    scene.pass_ms(1000)
+    assert scene.state() == "CompleteCommit"
 
 
 def test_completion_is_not_written_by_who_coordinates_no_more(scene, prepared):

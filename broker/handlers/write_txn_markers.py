@@ -7,6 +7,7 @@ that groups have pending, which are applied as soon as it is in the log.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable, Iterator
 from functools import partial
 from typing import NamedTuple, Protocol
@@ -89,11 +90,12 @@ def _answer(
 
 async def _answer_later(waiting: list[Waiting], world: World, outcomes: Outcomes) -> Response:
     """Each in turn: what the first waited for, the others had time for as well."""
+    loop = asyncio.get_running_loop()
+    deadline = loop.time() + world.timeout_ms / 1000
     for told, partition, written in waiting:
+        left_s = max(0.0, deadline - loop.time())
         try:
-            await partition.wait_until_acknowledged(
-                written, acks=ALL_IN_SYNC, timeout_s=world.timeout_ms / 1000
-            )
+            await partition.wait_until_acknowledged(written, acks=ALL_IN_SYNC, timeout_s=left_s)
         except KafkaError as failure:
             told[partition.topic_partition] = code_of(failure)
     return _response(outcomes)

@@ -7,7 +7,6 @@ from odradek.broker.transactions.decisions import Ending
 from odradek.broker.transactions.transaction_state import Producer, State
 from odradek.protocol.errors import (
     CoordinatorLoadInProgress,
-    CoordinatorNotAvailable,
     NotCoordinator,
 )
 from odradek.protocol.types import TopicPartition
@@ -93,7 +92,7 @@ async def test_what_cannot_be_read_is_not_served(tmp_path):
     damage(scene.hosting.replicas.partition(TRANSACTION_STATE, 0))
     bounced(scene)
     await scene.settled()
-    with pytest.raises(CoordinatorNotAvailable):
+    with pytest.raises(NotCoordinator):
         init(scene)
     assert not scene.coordinator.shards.is_loading
 
@@ -104,7 +103,7 @@ async def test_a_value_of_a_version_that_nobody_knows_is_not_passed_over(tmp_pat
     scene.coordinator.shard(ID).log.append([(b"\0\0\0\x01a", b"\0\x09what")])
     bounced(scene)
     await scene.settled()
-    with pytest.raises(CoordinatorNotAvailable):
+    with pytest.raises(NotCoordinator):
         init(scene)
 
 

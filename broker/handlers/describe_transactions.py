@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Iterable
+
 from odradek.broker.call import Call
 from odradek.broker.transactions.coordinator import TransactionCoordinator
 from odradek.broker.transactions.transaction_state import State, Transaction
+from odradek.broker.turns import FEW, Turn
 from odradek.protocol.api.describe_transactions import (
     DescribeTransactionsRequest,
     DescribeTransactionsResponse,
@@ -12,17 +15,21 @@ from odradek.protocol.api.describe_transactions import (
 from odradek.protocol.errors import KafkaError, TransactionalIdNotFound, code_of
 
 Shown = DescribeTransactionsResponse.Transaction
+Response = DescribeTransactionsResponse
 
 
 def handle(
     transactions: TransactionCoordinator, call: Call[DescribeTransactionsRequest]
-) -> DescribeTransactionsResponse:
-    return DescribeTransactionsResponse(
-        throttle_time_ms=0,
-        transaction_states=[
-            _described(transactions, each) for each in call.request.transactional_ids
-        ],
-    )
+) -> Response | Awaitable[Response]:
+    asked = call.request.transactional_ids
+    described = (_described(transactions, each) for each in asked)
+    if len(asked) > FEW:
+        return _answer_in_turns(described)
+    return Response(throttle_time_ms=0, transaction_states=list(described))
+
+
+async def _answer_in_turns(described: Iterable[Shown]) -> Response:
+    return Response(throttle_time_ms=0, transaction_states=await Turn().listed(described))
 
 
 def _described(transactions: TransactionCoordinator, transactional_id: str) -> Shown:
@@ -65,11 +72,9 @@ def _unknown(transactional_id: str, failure: KafkaError) -> Shown:
     )
 
 
-def refused(
-    call: Call[DescribeTransactionsRequest], failure: KafkaError
-) -> DescribeTransactionsResponse:
+def refused(call: Call[DescribeTransactionsRequest], failure: KafkaError) -> Response:
     """All of it, for one reason."""
-    return DescribeTransactionsResponse(
+    return Response(
         throttle_time_ms=0,
         transaction_states=[_unknown(each, failure) for each in call.request.transactional_ids],
     )

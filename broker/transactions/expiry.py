@@ -27,26 +27,36 @@ async def abort_timed_out(shards: Iterable[TransactionShard]) -> None:
     """Their producers are heard no more."""
     turn = Turn()
     for shard in shards:
-        world = shard.world
         for txn in [*shard.transactions.values()]:
-            if is_timed_out(txn, now_ms=world.now_ms()):
-                # One that cannot be replicated must not keep the others waiting.
-                world.start(_abort(shard, txn), f"abort of {txn.transactional_id}")
+            if is_timed_out(txn, now_ms=shard.world.now_ms()):
+                _abort(shard, txn)
             if turn.is_over:
                 await turn.next()
 
 
-async def _abort(shard: TransactionShard, txn: Transaction) -> None:
+def _abort(shard: TransactionShard, txn: Transaction) -> None:
+    """One that cannot be replicated must not keep the others waiting."""
     world, transactional_id = shard.world, txn.transactional_id
     if shard.transactions.get(transactional_id) is not txn or shard.is_pending(transactional_id):
         return  # something has happened to it since
     record = decide_fence(txn, server_version=world.version(), now_ms=world.now_ms())
     try:
-        await wait_for(shard.write(record))
+        waiting = shard.write(record)
     except KafkaError as failure:
-        log.warning("%r has been open for too long, and still is: %s", transactional_id, failure)
+        _tell_of_abort(txn, failure)
+        return
+    if waiting is None:
+        _tell_of_abort(txn, None)
     else:
-        log.info("%r has been open for %d ms: aborted", transactional_id, txn.timeout_ms)
+        waiting.add_done_callback(lambda known: _tell_of_abort(txn, known.result()))
+
+
+def _tell_of_abort(txn: Transaction, failure: KafkaError | None) -> None:
+    name = txn.transactional_id
+    if failure is not None:
+        log.warning("%r has been open for too long, and still is: %s", name, failure)
+    else:
+        log.info("%r has been open for %d ms: aborted", name, txn.timeout_ms)
 
 
 async def forget_expired(shards: Iterable[TransactionShard]) -> None:

@@ -11,6 +11,7 @@ from collections.abc import Callable, Coroutine, Iterable, Mapping
 from typing import Any, Protocol
 
 from odradek.broker.metadata.picture import Node
+from odradek.broker.turns import FEW
 from odradek.protocol.api.write_txn_markers import WriteTxnMarkersRequest, WriteTxnMarkersResponse
 from odradek.protocol.errors import DecodeError
 from odradek.protocol.schema import Message
@@ -25,8 +26,8 @@ Codes = Mapping[TopicPartition, int]
 _Waiting = tuple[Marker, asyncio.Future[Codes]]
 
 VERSION = 1
-#: In one request; a guess.
-MARKERS_MAX = 1000
+#: In one request: whoever waits for them goes on in one turn when it is answered.
+MARKERS_MAX = FEW
 
 
 class Client(Protocol):

@@ -2,6 +2,7 @@
 
 import pytest
 
+from odradek.broker import turns
 from odradek.broker.handlers import describe_transactions, list_transactions
 from odradek.broker.transactions.transaction_state import State
 from odradek.protocol.api.describe_transactions import DescribeTransactionsRequest
@@ -50,6 +51,15 @@ def test_what_cannot_be_described_is_told_for_each_id(scene):
     ]
     scene.resign()
     assert [name(each.error_code) for each in described(scene, ID)] == ["NOT_COORDINATOR"]
+
+
+def test_many_are_described_in_turns(scene, monkeypatch):
+    monkeypatch.setattr(turns, "TURN_S", 0.0)
+    scene.put(transaction(State.ONGOING))
+    rounds = scene.loop.rounds
+    shown = described(scene, ID, *map(str, range(turns.FEW)))
+    assert [each.error_code for each in shown[:2]] == [0, 105]
+    assert scene.loop.rounds - rounds > turns.FEW
 
 
 def test_a_whole_description_can_be_refused():

@@ -1,7 +1,11 @@
 """Transactions open for too long are aborted, ids that nobody uses are forgotten."""
 
+import asyncio
+from itertools import pairwise
+
 import pytest
 
+from odradek.broker import turns
 from odradek.broker.transactions.transaction_state import State
 from odradek.protocol.errors import NotEnoughReplicas
 from odradek.protocol.types import TopicPartition
@@ -84,6 +88,27 @@ def test_one_that_is_not_replicated_keeps_no_other_waiting(scene):
     scene.log.release()
     scene.pass_ms(1)
     assert scene.state("a") == scene.state("b") == "CompleteAbort"
+
+
+def test_many_are_aborted_in_turns(scene, monkeypatch):
+    """By a clock that goes on when something is written."""
+    for number in range(300):
+        scene.put(transaction(State.ONGOING, transactional_id=f"{ID}-{number}"))
+    scene.pass_ms(TIMEOUT_MS + 1)
+    write_s, ends = 0.0001, []
+    monkeypatch.setattr(turns, "monotonic", lambda: scene.log.end_offset * write_s)
+
+    async def watch():
+        aborting = asyncio.create_task(scene.coordinator.abort_timed_out())
+        while not aborting.done() or scene.tasks:
+            ends.append(scene.log.end_offset)
+            await asyncio.sleep(0)
+
+    scene.run(watch())
+    # As many may be complete in the same turn.
+    at_once_max = 2 * (turns.TURN_S / write_s + 1)
+    assert max(after - before for before, after in pairwise(ends)) <= at_once_max
+    assert {each.state for each in scene.shard.transactions.values()} == {State.COMPLETE_ABORT}
 
 
 @pytest.mark.parametrize("state", [State.EMPTY, State.COMPLETE_COMMIT, State.COMPLETE_ABORT])

@@ -6,13 +6,14 @@ from collections.abc import Awaitable, Iterable
 
 from odradek.broker.call import Call
 from odradek.broker.transactions.coordinator import TransactionCoordinator
-from odradek.broker.transactions.transaction_state import State, Transaction
+from odradek.broker.transactions.transaction_state import Transaction
 from odradek.broker.turns import FEW, Turn
 from odradek.protocol.api.describe_transactions import (
     DescribeTransactionsRequest,
     DescribeTransactionsResponse,
 )
 from odradek.protocol.errors import KafkaError, TransactionalIdNotFound, code_of
+from odradek.protocol.types import by_topic
 
 Shown = DescribeTransactionsResponse.Transaction
 Response = DescribeTransactionsResponse
@@ -36,7 +37,7 @@ def _described(transactions: TransactionCoordinator, transactional_id: str) -> S
     try:
         shard = transactions.shard(transactional_id)
         found = shard.transactions.get(transactional_id)
-        if found is None or found.state is State.DEAD:
+        if found is None:
             raise TransactionalIdNotFound(transactional_id)
     except KafkaError as failure:
         return _unknown(transactional_id, failure)
@@ -44,9 +45,6 @@ def _described(transactions: TransactionCoordinator, transactional_id: str) -> S
 
 
 def _shown(txn: Transaction) -> Shown:
-    topics: dict[str, list[int]] = {}
-    for topic, partition in sorted(txn.partitions):
-        topics.setdefault(topic, []).append(partition)
     return Shown(
         error_code=0,
         transactional_id=txn.transactional_id,
@@ -55,7 +53,10 @@ def _shown(txn: Transaction) -> Shown:
         transaction_start_time_ms=txn.started_ms,
         producer_id=txn.producer_id,
         producer_epoch=txn.producer_epoch,
-        topics=[Shown.Topic(topic=name, partitions=each) for name, each in topics.items()],
+        topics=[
+            Shown.Topic(topic=topic, partitions=numbers)
+            for topic, numbers in by_topic(sorted(txn.partitions)).items()
+        ],
     )
 
 

@@ -8,7 +8,7 @@ that groups have pending, which are applied as soon as it is in the log.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from functools import partial
 from typing import NamedTuple, Protocol
 
@@ -19,7 +19,7 @@ from odradek.broker.turns import FEW, Turn
 from odradek.protocol.api.write_txn_markers import WriteTxnMarkersRequest, WriteTxnMarkersResponse
 from odradek.protocol.errors import KafkaError, UnknownTopicOrPartition, code_of
 from odradek.protocol.records.control import EndTransactionMarker, marker_batch
-from odradek.protocol.types import TopicPartition
+from odradek.protocol.types import TopicPartition, by_topic
 from odradek.storage.log import Written
 from odradek.storage.producers.append import AppendOrigin
 
@@ -147,18 +147,28 @@ def _write(
 
 
 def _response(outcomes: Outcomes) -> Response:
-    markers = []
-    for producer_id, told in outcomes.items():
-        topics: dict[str, Told.Topic] = {}
-        for (topic, index), code in told.items():
-            if topic not in topics:
-                topics[topic] = Told.Topic(name=topic, partitions=[])
-            topics[topic].partitions.append(
-                Told.Topic.Partition(partition_index=index, error_code=code)
-            )
-        if topics:
-            markers.append(Told(producer_id=producer_id, topics=[*topics.values()]))
-    return Response(markers=markers)
+    return Response(
+        markers=[
+            Told(producer_id=producer_id, topics=_topics(told))
+            for producer_id, told in outcomes.items()
+            if told
+        ]
+    )
+
+
+def _topics(told: Mapping[TopicPartition, int]) -> list[Told.Topic]:
+    return [
+        Told.Topic(
+            name=topic,
+            partitions=[
+                Told.Topic.Partition(
+                    partition_index=number, error_code=told[TopicPartition(topic, number)]
+                )
+                for number in numbers
+            ],
+        )
+        for topic, numbers in by_topic(told).items()
+    ]
 
 
 def refused(call: Call[WriteTxnMarkersRequest], failure: KafkaError) -> Response:

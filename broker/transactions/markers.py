@@ -31,7 +31,7 @@ from odradek.controller.store.payloads.fields import PayloadDamaged
 from odradek.protocol.api.write_txn_markers import WriteTxnMarkersRequest
 from odradek.protocol.error_codes import ErrorCode
 from odradek.protocol.errors import KafkaError
-from odradek.protocol.types import TopicPartition
+from odradek.protocol.types import TopicPartition, by_topic
 
 log = logging.getLogger(__name__)
 
@@ -160,15 +160,13 @@ class Markers:
 def _marker(
     txn: Transaction, partitions: Iterable[TopicPartition], *, coordinator_epoch: int
 ) -> Marker:
-    topics: dict[str, list[int]] = {}
-    for topic, partition in partitions:
-        topics.setdefault(topic, []).append(partition)
     return Marker(
         producer_id=txn.producer_id,
         producer_epoch=txn.producer_epoch,
         transaction_result=txn.is_commit,
         topics=[
-            Marker.Topic(name=name, partition_indexes=indexes) for name, indexes in topics.items()
+            Marker.Topic(name=topic, partition_indexes=numbers)
+            for topic, numbers in by_topic(partitions).items()
         ],
         coordinator_epoch=coordinator_epoch,
     )

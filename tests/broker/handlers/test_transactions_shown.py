@@ -43,7 +43,6 @@ def test_a_transaction_is_described(scene):
 
 
 def test_what_cannot_be_described_is_told_for_each_id(scene):
-    scene.put(transaction(State.DEAD))
     assert [name(each.error_code) for each in described(scene, ID, "nobody", "")] == [
         "TRANSACTIONAL_ID_NOT_FOUND",
         "TRANSACTIONAL_ID_NOT_FOUND",
@@ -91,12 +90,11 @@ def three(scene):
     scene.put(transaction(transactional_id="a", producer_id=1))
     scene.put(transaction(State.ONGOING, transactional_id="b", producer_id=2))
     scene.put(transaction(State.COMPLETE_ABORT, transactional_id="ba", producer_id=3))
-    scene.put(transaction(State.DEAD, transactional_id="c", producer_id=4))
     return scene
 
 
 @pytest.mark.parametrize("version", versions_of(ListTransactionsRequest))
-def test_all_are_listed_but_those_that_are_being_forgotten(three, version):
+def test_all_are_listed(three, version):
     ids, answer = listed(three, version)
     assert ids == ["a", "b", "ba"]
     assert [(each.producer_id, each.transaction_state) for each in answer.transaction_states] == [

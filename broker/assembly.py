@@ -57,7 +57,6 @@ from odradek.controller.controller import Controller
 from odradek.controller.feature_updates import SUPPORTED
 from odradek.controller.metadata_reads import MetadataReads
 from odradek.controller.registration import Identity
-from odradek.controller.store import paths
 from odradek.controller.store.base import MetadataStore
 from odradek.controller.store.payloads import broker as registered
 from odradek.controller.tenure import ControllerWorld
@@ -183,7 +182,7 @@ class Assembly:
             world,
             MarkerLinks(BrokerClients(self.client_of), start),
             listener=settings.current.network.inter_broker_listener,
-            is_deleted=self._is_deleted,
+            has_partition=MetadataReads(ground.store).has_partition,
         )
         return TransactionCoordinator(lookup, world, self._means(options), markers)
 
@@ -197,9 +196,6 @@ class Assembly:
             has_loaded=gc.freeze,
             has_dropped=gc.unfreeze,
         )
-
-    async def _is_deleted(self, topic: str) -> bool:
-        return not await self._ground.store.exists(paths.topic(topic))
 
     def _services(self) -> Services:
         ground = self._ground

@@ -92,6 +92,14 @@ class MetadataReads:
                 topics[name] = payload
         return topics
 
+    async def has_partition(self, partition: TopicPartition) -> bool:
+        """Raises PayloadDamaged: the topic may have it."""
+        path = paths.topic(partition.topic)
+        node = await self._node(path, None)
+        if node is None:
+            return False
+        return partition.partition in TopicAssignment.decode(node.value, path).partitions
+
     async def leaderships(
         self, partitions: Iterable[TopicPartition]
     ) -> dict[TopicPartition, Leadership]:

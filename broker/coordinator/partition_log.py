@@ -108,6 +108,11 @@ class PartitionLog:
         return self.partition.log.end_offset
 
     @property
+    def batch_bytes_max(self) -> int:
+        """A larger one is refused."""
+        return self.partition.log.settings.max_message_bytes
+
+    @property
     def is_settled(self) -> bool:
         """Whether all that was appended is replicated."""
         return self.partition.high_watermark.value >= self.partition.hosted.log.end_offset

@@ -7,9 +7,10 @@ transaction.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from itertools import islice
 from typing import NamedTuple, Protocol
 
 from odradek.broker.call import Call, Parked
@@ -18,6 +19,7 @@ from odradek.broker.metadata.internal_topics import INTERNAL_TOPICS
 from odradek.broker.transactions.coordinator import TransactionCoordinator
 from odradek.broker.transactions.shard import Waiting
 from odradek.broker.transactions.transaction_state import EPOCH_FOR_EACH, Producer
+from odradek.broker.turns import FEW, Turn
 from odradek.protocol.api.add_partitions_to_txn import (
     AddPartitionsToTxnPartitionResult,
     AddPartitionsToTxnRequest,
@@ -33,6 +35,7 @@ _FIRST_VERSION_OF_BROKERS = 4
 
 Request = AddPartitionsToTxnRequest
 Response = AddPartitionsToTxnResponse
+Line = AddPartitionsToTxnPartitionResult
 Codes = Mapping[TopicPartition, int]
 
 
@@ -42,11 +45,13 @@ class Cluster(Protocol):
     def has_partition(self, topic: str, partition: int, /) -> bool: ...
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class Outcome:
-    """What is told of each partition, unless what is waited for says otherwise."""
+    """What is told of partitions by name, and of all others."""
 
     codes: Codes
+    otherwise: int = ErrorCode.NONE.code
+    #: May say otherwise of all.
     waiting: Waiting | None = None
 
 
@@ -58,31 +63,41 @@ class Asked(NamedTuple):
     topics: Sequence[AddPartitionsToTxnTopic]
     is_check: bool = False
 
-    @property
-    def partitions(self) -> list[TopicPartition]:
-        return [
-            TopicPartition(topic.name, number)
-            for topic in self.topics
-            for number in topic.partitions
-        ]
-
 
 def handle(
     transactions: TransactionCoordinator, cluster: Cluster, call: Call[Request]
-) -> Response | Parked[Response]:
-    outcomes = [_outcome(transactions, cluster, asked, call) for asked in _asked(call)]
+) -> Response | Awaitable[Response | Parked[Response]]:
+    all_asked = _asked(call)
+    if sum(len(topic.partitions) for asked in all_asked for topic in asked.topics) > FEW:
+        return _answer_in_turns(transactions, cluster, call)
+    outcomes = [
+        _outcome(transactions, dict(_checked(cluster, asked, call)), asked, call)
+        for asked in all_asked
+    ]
     if any(each.waiting is not None for each in outcomes):
         return Parked(partial(_answer_later, call, outcomes), ends_alone=True)
-    return _response(call, [each.codes for each in outcomes])
+    return _response(call, _lines(call, outcomes))
+
+
+async def _answer_in_turns(
+    transactions: TransactionCoordinator, cluster: Cluster, call: Call[Request]
+) -> Response | Parked[Response]:
+    turn, outcomes = Turn(), []
+    for asked in _asked(call):
+        checked = await turn.listed(_checked(cluster, asked, call))
+        outcomes.append(_outcome(transactions, dict(checked), asked, call))
+    if any(each.waiting is not None for each in outcomes):
+        return Parked(partial(_answer_later, call, outcomes), ends_alone=True)
+    return _response(call, await turn.listed(_lines(call, outcomes)))
 
 
 async def _answer_later(call: Call[Request], outcomes: Sequence[Outcome]) -> Response:
     """Each in turn: what the first waited for, the others had time for as well."""
+    known = []
     for outcome in outcomes:
         failure = None if outcome.waiting is None else await outcome.waiting
-        if failure is not None:
-            outcome.codes = dict.fromkeys(outcome.codes, code_of(failure))
-    return _response(call, [each.codes for each in outcomes])
+        known.append(outcome if failure is None else Outcome({}, code_of(failure)))
+    return _response(call, await Turn().listed(_lines(call, known)))
 
 
 def _asked(call: Call[Request]) -> list[Asked]:
@@ -101,51 +116,69 @@ def _asked(call: Call[Request]) -> list[Asked]:
     ]
 
 
-def _not_to_be_added(cluster: Cluster, asked: Asked, call: Call[Request]) -> Codes:
-    """Empty if all are there, and may be written to."""
+def _checked(
+    cluster: Cluster, asked: Asked, call: Call[Request]
+) -> Iterator[tuple[TopicPartition, int]]:
+    """What stands against each partition: that it is not there, or may not be written to."""
     is_client = call.version < _FIRST_VERSION_OF_BROKERS
-    codes: dict[TopicPartition, int] = {}
-    for each in asked.partitions:
-        if is_client and each.topic in INTERNAL_TOPICS:
-            codes[each] = ErrorCode.TOPIC_AUTHORIZATION_FAILED.code
-        elif not cluster.has_partition(*each):
-            codes[each] = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION.code
-    if not codes:
-        return {}
-    return dict.fromkeys(asked.partitions, ErrorCode.OPERATION_NOT_ATTEMPTED.code) | codes
+    for topic in asked.topics:
+        is_forbidden = is_client and topic.name in INTERNAL_TOPICS
+        for number in topic.partitions:
+            error = ErrorCode.NONE
+            if is_forbidden:
+                error = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+            elif not cluster.has_partition(topic.name, number):
+                error = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+            yield TopicPartition(topic.name, number), error.code
 
 
 def _outcome(
-    transactions: TransactionCoordinator, cluster: Cluster, asked: Asked, call: Call[Request]
+    transactions: TransactionCoordinator, checked: Codes, asked: Asked, call: Call[Request]
 ) -> Outcome:
-    transactional_id, producer, partitions = asked[0], asked.producer, asked.partitions
-    in_the_way = _not_to_be_added(cluster, asked, call)
+    in_the_way = {each: code for each, code in checked.items() if code}
     if in_the_way:
-        return Outcome(in_the_way)
+        return Outcome(in_the_way, ErrorCode.OPERATION_NOT_ATTEMPTED.code)
+    transactional_id, producer = asked.transactional_id, asked.producer
     try:
         if asked.is_check:
-            found = transactions.verify(transactional_id, producer, partitions)
+            found = transactions.verify(transactional_id, producer, checked.keys())
             return Outcome({each: code_of(failure) for each, failure in found.items()})
         # A broker adds for whoever speaks version 2, and does not add for itself.
         is_client = call.version < _FIRST_VERSION_OF_BROKERS
         waiting = transactions.add(
             transactional_id,
             producer,
-            {*partitions},
+            {*checked},
             client_version=0 if is_client else EPOCH_FOR_EACH,
         )
     except KafkaError as failure:
-        return Outcome(dict.fromkeys(partitions, code_of(as_known(failure, call))))
-    return Outcome(dict.fromkeys(partitions, ErrorCode.NONE.code), waiting)
+        return Outcome({}, code_of(as_known(failure, call)))
+    return Outcome({}, waiting=waiting)
 
 
-def _response(call: Call[Request], codes: Iterable[Codes]) -> Response:
+def _lines(call: Call[Request], outcomes: Iterable[Outcome]) -> Iterator[Line]:
+    """Of all partitions, in the order in which they were asked for."""
+    for asked, outcome in zip(_asked(call), outcomes, strict=True):
+        codes, otherwise = outcome.codes, outcome.otherwise
+        for topic in asked.topics:
+            for number in topic.partitions:
+                code = codes.get(TopicPartition(topic.name, number), otherwise)
+                yield Line(partition_index=number, partition_error_code=code)
+
+
+def _response(call: Call[Request], lines: Iterable[Line]) -> Response:
+    left = iter(lines)
     results = [
         Response.TransactionResult(
             transactional_id=asked.transactional_id,
-            topic_results=[_topic(topic, of_each) for topic in asked.topics],
+            topic_results=[
+                AddPartitionsToTxnTopicResult(
+                    name=topic.name, results_by_partition=[*islice(left, len(topic.partitions))]
+                )
+                for topic in asked.topics
+            ],
         )
-        for asked, of_each in zip(_asked(call), codes, strict=True)
+        for asked in _asked(call)
     ]
     if call.version >= _FIRST_VERSION_OF_BROKERS:
         return Response(throttle_time_ms=0, results_by_transaction=results)
@@ -153,23 +186,9 @@ def _response(call: Call[Request], codes: Iterable[Codes]) -> Response:
     return Response(throttle_time_ms=0, results_by_topic_v3_and_below=only.topic_results)
 
 
-def _topic(topic: AddPartitionsToTxnTopic, codes: Codes) -> AddPartitionsToTxnTopicResult:
-    return AddPartitionsToTxnTopicResult(
-        name=topic.name,
-        results_by_partition=[
-            AddPartitionsToTxnPartitionResult(
-                partition_index=number,
-                partition_error_code=codes[TopicPartition(topic.name, number)],
-            )
-            for number in topic.partitions
-        ],
-    )
-
-
 def refused(call: Call[Request], failure: KafkaError) -> AddPartitionsToTxnResponse:
     """All of it, for one reason."""
     if call.version >= _FIRST_VERSION_OF_BROKERS:
         return Response(throttle_time_ms=0, error_code=code_of(failure))
-    return _response(
-        call, [dict.fromkeys(asked.partitions, code_of(failure)) for asked in _asked(call)]
-    )
+    outcome = Outcome({}, code_of(failure))
+    return _response(call, _lines(call, [outcome]))

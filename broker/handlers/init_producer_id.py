@@ -6,24 +6,16 @@ A transactional id has one producer: whoever comes gets the next epoch, and all 
 from __future__ import annotations
 
 from collections.abc import Awaitable
-from typing import Protocol
 
 from odradek.broker.call import Call, Parked
 from odradek.broker.handlers.transaction_answers import answered, as_known
 from odradek.broker.transactions.coordinator import TransactionCoordinator
 from odradek.broker.transactions.transaction_state import Producer
+from odradek.broker.transactions.world import ProducerIds
 from odradek.protocol.api.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 from odradek.protocol.errors import InvalidRequest, KafkaError, code_of
 
 NOTHING = -1
-
-
-class ProducerIds(Protocol):
-    """Where ids come from."""
-
-    def next_nowait(self) -> int | None: ...
-
-    async def next(self) -> int: ...
 
 
 def handle(

@@ -8,7 +8,7 @@ from typing import NamedTuple
 from odradek.broker.call import Call
 from odradek.broker.groups.consumer.regular_expression import Matches, compiled
 from odradek.broker.transactions.coordinator import TransactionCoordinator
-from odradek.broker.transactions.transaction_state import BY_NAME, State, Transaction
+from odradek.broker.transactions.transaction_state import BY_NAME, Transaction
 from odradek.broker.turns import FEW, Turn
 from odradek.protocol.api.list_transactions import (
     ListTransactionsRequest,
@@ -32,10 +32,8 @@ class Wanted(NamedTuple):
     now_ms: int
 
     def has(self, txn: Transaction) -> bool:
-        """Those that are just being forgotten are not shown."""
         return (
-            txn.state is not State.DEAD
-            and (not self.producer_ids or txn.producer_id in self.producer_ids)
+            (not self.producer_ids or txn.producer_id in self.producer_ids)
             and (not self.states or txn.state.shown in self.states)
             and (self.duration_ms < 0 or self.now_ms - txn.started_ms > self.duration_ms)
             and (self.pattern is None or bool(self.pattern(txn.transactional_id)))

@@ -17,10 +17,10 @@ from struct import Struct
 
 from odradek.broker.replicas.partition import Partition
 from odradek.broker.transactions.verification import (
+    ClaimedTransaction,
     Guards,
     Knowledge,
     Refusals,
-    Transaction,
     Verifier,
     verified,
 )
@@ -63,7 +63,11 @@ class Verification:
     __slots__ = ("_guards", "_knowledge", "_now_ms", "_places", "_refusals", "_transaction")
 
     def __init__(
-        self, transaction: Transaction, knowledge: Knowledge, places: Sequence[Place], now_ms: int
+        self,
+        transaction: ClaimedTransaction,
+        knowledge: Knowledge,
+        places: Sequence[Place],
+        now_ms: int,
     ) -> None:
         self._transaction = transaction
         self._knowledge = knowledge
@@ -129,7 +133,7 @@ def verification_of(
             places.append((partition, sequence))
     if producer is None or not places:
         return None
-    transaction = Transaction(transactional_id, *producer)
+    transaction = ClaimedTransaction(transactional_id, *producer)
     verification = Verification(transaction, knowledge, places, now_ms)
     return verification if verification.begin() else None
 

@@ -24,9 +24,9 @@ from odradek.broker.groups.coordinator import GroupCoordinator
 from odradek.broker.groups.group import Committer
 from odradek.broker.groups.shard import GroupShard
 from odradek.broker.transactions.verification import (
+    ClaimedTransaction,
     Guards,
     Knowledge,
-    Transaction,
     Verifier,
     verified,
 )
@@ -76,7 +76,7 @@ async def _commit_verified(
     committing: Committing, verifier: Verifier, shard: GroupShard
 ) -> Response | Parked[Response]:
     request, partition = committing.call.request, shard.log.partition.topic_partition
-    transaction = Transaction(request.transactional_id, *committing.producer)
+    transaction = ClaimedTransaction(request.transactional_id, *committing.producer)
     guards, refusals = await verified(
         partial(committing.begin, shard),
         lambda partitions: verifier.ask(transaction, partitions, committing.knowledge),

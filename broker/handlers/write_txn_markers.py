@@ -7,7 +7,8 @@ that groups have pending, which are applied as soon as it is in the log.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterator
+import asyncio
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from functools import partial
 from typing import NamedTuple, Protocol
 
@@ -18,7 +19,7 @@ from odradek.broker.turns import FEW, Turn
 from odradek.protocol.api.write_txn_markers import WriteTxnMarkersRequest, WriteTxnMarkersResponse
 from odradek.protocol.errors import KafkaError, UnknownTopicOrPartition, code_of
 from odradek.protocol.records.control import EndTransactionMarker, marker_batch
-from odradek.protocol.types import TopicPartition
+from odradek.protocol.types import TopicPartition, by_topic
 from odradek.storage.log import Written
 from odradek.storage.producers.append import AppendOrigin
 
@@ -89,11 +90,12 @@ def _answer(
 
 async def _answer_later(waiting: list[Waiting], world: World, outcomes: Outcomes) -> Response:
     """Each in turn: what the first waited for, the others had time for as well."""
+    loop = asyncio.get_running_loop()
+    deadline = loop.time() + world.timeout_ms / 1000
     for told, partition, written in waiting:
+        left_s = max(0.0, deadline - loop.time())
         try:
-            await partition.wait_until_acknowledged(
-                written, acks=ALL_IN_SYNC, timeout_s=world.timeout_ms / 1000
-            )
+            await partition.wait_until_acknowledged(written, acks=ALL_IN_SYNC, timeout_s=left_s)
         except KafkaError as failure:
             told[partition.topic_partition] = code_of(failure)
     return _response(outcomes)
@@ -145,18 +147,28 @@ def _write(
 
 
 def _response(outcomes: Outcomes) -> Response:
-    markers = []
-    for producer_id, told in outcomes.items():
-        topics: dict[str, Told.Topic] = {}
-        for (topic, index), code in told.items():
-            if topic not in topics:
-                topics[topic] = Told.Topic(name=topic, partitions=[])
-            topics[topic].partitions.append(
-                Told.Topic.Partition(partition_index=index, error_code=code)
-            )
-        if topics:
-            markers.append(Told(producer_id=producer_id, topics=[*topics.values()]))
-    return Response(markers=markers)
+    return Response(
+        markers=[
+            Told(producer_id=producer_id, topics=_topics(told))
+            for producer_id, told in outcomes.items()
+            if told
+        ]
+    )
+
+
+def _topics(told: Mapping[TopicPartition, int]) -> list[Told.Topic]:
+    return [
+        Told.Topic(
+            name=topic,
+            partitions=[
+                Told.Topic.Partition(
+                    partition_index=number, error_code=told[TopicPartition(topic, number)]
+                )
+                for number in numbers
+            ],
+        )
+        for topic, numbers in by_topic(told).items()
+    ]
 
 
 def refused(call: Call[WriteTxnMarkersRequest], failure: KafkaError) -> Response:

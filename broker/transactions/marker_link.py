@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Callable, Coroutine, Iterable, Mapping
 from typing import Any, Protocol
 
 from odradek.broker.metadata.picture import Node
+from odradek.broker.turns import FEW
 from odradek.protocol.api.write_txn_markers import WriteTxnMarkersRequest, WriteTxnMarkersResponse
 from odradek.protocol.errors import DecodeError
 from odradek.protocol.schema import Message
@@ -22,9 +23,11 @@ Marker = WriteTxnMarkersRequest.Marker
 #: By partition; one that is not there was not reached.
 Codes = Mapping[TopicPartition, int]
 
+_Waiting = tuple[Marker, asyncio.Future[Codes]]
+
 VERSION = 1
-#: In one request; a guess.
-MARKERS_MAX = 1000
+#: In one request: whoever waits for them goes on in one turn when it is answered.
+MARKERS_MAX = FEW
 
 
 class Client(Protocol):
@@ -70,7 +73,7 @@ class MarkerLink:
     ) -> None:
         self._clients = clients
         self._start = start
-        self._waiting: list[tuple[Marker, asyncio.Future[Codes]]] = []
+        self._waiting: list[_Waiting] = []
         self._is_sending = False
 
     async def write(self, node: Node, marker: Marker) -> Codes:
@@ -87,7 +90,10 @@ class MarkerLink:
             while self._waiting:
                 await self._send()
         finally:
+            # Nobody waits for ever, whatever happens here.
             self._is_sending = False
+            left, self._waiting = self._waiting, []
+            _tell(left, {})
 
     async def _send(self) -> None:
         batch, self._waiting = self._waiting[:MARKERS_MAX], self._waiting[MARKERS_MAX:]
@@ -97,9 +103,7 @@ class MarkerLink:
         except (OSError, DecodeError) as failure:
             log.warning("Markers do not reach broker %d: %s", self._node.id, failure)
         finally:
-            for marker, answer in batch:
-                if not answer.done():
-                    answer.set_result(codes.get(marker.producer_id, {}))
+            _tell(batch, codes)
 
     async def _asked(self, markers: list[Marker]) -> Mapping[int, Codes]:
         """By the producer's id: at any time it has one transaction at most."""
@@ -113,3 +117,9 @@ class MarkerLink:
                 for line in topic.partitions:
                     of_producer[TopicPartition(topic.name, line.partition_index)] = line.error_code
         return codes
+
+
+def _tell(waiting: Iterable[_Waiting], codes: Mapping[int, Codes]) -> None:
+    for marker, answer in waiting:
+        if not answer.done():  # whoever waits may have gone
+            answer.set_result(codes.get(marker.producer_id, {}))

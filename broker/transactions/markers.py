@@ -27,10 +27,11 @@ from odradek.broker.transactions.shard import TransactionShard, wait_for
 from odradek.broker.transactions.transaction_state import Transaction
 from odradek.broker.transactions.world import TransactionWorld
 from odradek.controller.store.base import StoreError
+from odradek.controller.store.payloads.fields import PayloadDamaged
 from odradek.protocol.api.write_txn_markers import WriteTxnMarkersRequest
 from odradek.protocol.error_codes import ErrorCode
 from odradek.protocol.errors import KafkaError
-from odradek.protocol.types import TopicPartition
+from odradek.protocol.types import TopicPartition, by_topic
 
 log = logging.getLogger(__name__)
 
@@ -38,6 +39,8 @@ Marker = WriteTxnMarkersRequest.Marker
 
 #: Until it is tried again.  Kafka's sender tries at once, and waits for its network instead.
 RETRY_S = 0.1
+#: What the log does not take is tried after twice as long each time, but no longer than this.
+RETRY_MAX_S = 1.0
 
 #: The partition needs no marker: it has one, it cannot have had records of a transaction, or it has
 #: heard of the producer's later epoch, before which every transaction has ended.
@@ -77,14 +80,14 @@ class Markers:
         links: Links,
         *,
         listener: str,
-        is_deleted: Callable[[str], Awaitable[bool]],
+        has_partition: Callable[[TopicPartition], Awaitable[bool]],
     ) -> None:
-        """``is_deleted`` asks the store, since what is known of the cluster may not be all yet."""
+        """``has_partition`` asks the store: what is known of the cluster may not be all yet."""
         self._cluster = cluster
         self._world = world
         self._links = links
         self._listener = listener
-        self._is_deleted = is_deleted
+        self._has_partition = has_partition
 
     def complete(self, shard: TransactionShard, txn: Transaction) -> None:
         """Begin to; nobody waits for it."""
@@ -98,12 +101,18 @@ class Markers:
         while left and shard.is_active:
             await self._world.sleep(RETRY_S)
             left = await self._mark(shard, txn, left)
+        await self._write_completion(shard, txn)
+
+    async def _write_completion(self, shard: TransactionShard, txn: Transaction) -> None:
+        retry_s = RETRY_S
         while shard.is_active:
             try:
                 await wait_for(shard.write(decide_complete(txn, now_ms=self._world.now_ms())))
             except KafkaError as failure:
-                log.warning("%r is not complete yet: %s", txn.transactional_id, failure)
-                await self._world.sleep(RETRY_S)
+                if retry_s == RETRY_S:  # there may be thousands; each tells it once
+                    log.warning("%r is not complete yet: %s", txn.transactional_id, failure)
+                await self._world.sleep(retry_s)
+                retry_s = min(2 * retry_s, RETRY_MAX_S)
             else:
                 return
 
@@ -132,13 +141,16 @@ class Markers:
         return frozenset(again)
 
     async def _is_gone(self, partition: TopicPartition) -> bool:
-        """A partition that has no leader at the moment is not."""
+        """A partition that has no leader at the moment is not.
+
+        One that is not in its topic is: that may have been deleted, and made again with fewer.
+        """
         if self._cluster.partition(*partition) is not None:
             return False
         try:
-            return await self._is_deleted(partition.topic)
-        except StoreError as failure:
-            log.info("Whether there is a topic %s is not known: %s", partition.topic, failure)
+            return not await self._has_partition(partition)
+        except (StoreError, PayloadDamaged) as failure:
+            log.info("Whether there is a partition %s is not known: %s", partition, failure)
             return False
 
     def close(self) -> None:
@@ -148,15 +160,13 @@ class Markers:
 def _marker(
     txn: Transaction, partitions: Iterable[TopicPartition], *, coordinator_epoch: int
 ) -> Marker:
-    topics: dict[str, list[int]] = {}
-    for topic, partition in partitions:
-        topics.setdefault(topic, []).append(partition)
     return Marker(
         producer_id=txn.producer_id,
         producer_epoch=txn.producer_epoch,
         transaction_result=txn.is_commit,
         topics=[
-            Marker.Topic(name=name, partition_indexes=indexes) for name, indexes in topics.items()
+            Marker.Topic(name=topic, partition_indexes=numbers)
+            for topic, numbers in by_topic(partitions).items()
         ],
         coordinator_epoch=coordinator_epoch,
     )

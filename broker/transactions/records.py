@@ -15,7 +15,7 @@ from odradek.broker.transactions.transaction_state import State, Transaction
 from odradek.protocol.errors import DecodeError
 from odradek.protocol.internal.log_record import decode_part, encode_part
 from odradek.protocol.internal.transaction_log import TransactionLogKey, TransactionLogValue
-from odradek.protocol.types import TopicPartition
+from odradek.protocol.types import TopicPartition, by_topic
 
 TRANSACTION_KEY = 0
 
@@ -41,7 +41,7 @@ def transaction_value(txn: Transaction, *, server_version: int) -> bytes:
         producer_epoch=txn.producer_epoch,
         transaction_timeout_ms=txn.timeout_ms,
         transaction_status=txn.state.value,
-        transaction_partitions=None if txn.state is State.EMPTY else _by_topic(txn),
+        transaction_partitions=None if txn.state is State.EMPTY else _topics(txn),
         transaction_last_update_timestamp_ms=txn.updated_ms,
         transaction_start_timestamp_ms=txn.started_ms,
         client_transaction_version=txn.client_version,
@@ -81,8 +81,6 @@ def read_value(transactional_id: str, stored: bytes) -> Transaction:
     )
 
 
-def _by_topic(txn: Transaction) -> list[_Topic]:
-    topics: dict[str, list[int]] = {}
-    for topic, partition in sorted(txn.partitions):
-        topics.setdefault(topic, []).append(partition)
+def _topics(txn: Transaction) -> list[_Topic]:
+    topics = by_topic(sorted(txn.partitions))
     return [_Topic(topic=topic, partition_ids=numbers) for topic, numbers in topics.items()]

@@ -28,7 +28,7 @@ from odradek.protocol.api.add_partitions_to_txn import (
 )
 from odradek.protocol.error_codes import ErrorCode
 from odradek.protocol.errors import DecodeError, KafkaError
-from odradek.protocol.types import TopicPartition
+from odradek.protocol.types import TopicPartition, by_topic
 from odradek.storage.producers.verification_guards import VerificationGuard
 
 log = logging.getLogger(__name__)
@@ -66,8 +66,8 @@ class Knowledge:
 
 
 @dataclass(frozen=True, slots=True)
-class Transaction:
-    """Whose it is."""
+class ClaimedTransaction:
+    """Whose it is, as its producer says."""
 
     transactional_id: str
     producer_id: int
@@ -76,7 +76,7 @@ class Transaction:
 
 @dataclass(slots=True, eq=False)
 class _Question:
-    transaction: Transaction
+    transaction: ClaimedTransaction
     partitions: Sequence[TopicPartition]
     knowledge: Knowledge
     answer: asyncio.Future[Refusals]
@@ -126,7 +126,10 @@ class Verifier:
         self._clients.close()
 
     async def ask(
-        self, transaction: Transaction, partitions: Sequence[TopicPartition], knowledge: Knowledge
+        self,
+        transaction: ClaimedTransaction,
+        partitions: Sequence[TopicPartition],
+        knowledge: Knowledge,
     ) -> Refusals:
         """Never raises."""
         transactional_id = transaction.transactional_id
@@ -199,17 +202,14 @@ def _of_different_ids(questions: Sequence[_Question]) -> tuple[list[_Question], 
 
 
 def _entry(question: _Question) -> AddPartitionsToTxnRequest.Transaction:
-    by_topic: dict[str, list[int]] = {}
-    for topic, index in question.partitions:
-        by_topic.setdefault(topic, []).append(index)
     return AddPartitionsToTxnRequest.Transaction(
         transactional_id=question.transaction.transactional_id,
         producer_id=question.transaction.producer_id,
         producer_epoch=question.transaction.producer_epoch,
         verify_only=not question.knowledge.adds,
         topics=[
-            AddPartitionsToTxnTopic(name=topic, partitions=indexes)
-            for topic, indexes in by_topic.items()
+            AddPartitionsToTxnTopic(name=topic, partitions=numbers)
+            for topic, numbers in by_topic(question.partitions).items()
         ],
     )
 

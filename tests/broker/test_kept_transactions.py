@@ -28,9 +28,9 @@ def new_broker(tmp_path):
         broker.kill()
 
 
-def opened(broker, topic="events"):
-    """The producer of a transaction with one partition."""
-    create_topic(broker.address, topic)
+def opened(broker, topic="events", *, partitions=1):
+    """The producer of a transaction with so many partitions."""
+    create_topic(broker.address, topic, partitions=partitions)
     timeout = {"transaction_timeout_ms": 60_000}
     found = call(broker.address, ApiKey.INIT_PRODUCER_ID, 4, transactional_id=NAME, **timeout)
     producer = {
@@ -39,10 +39,22 @@ def opened(broker, topic="events"):
         "producer_epoch": found.producer_epoch,
     }
     asked = {f"v3_and_below_{name}": value for name, value in producer.items()}
-    asked["v3_and_below_topics"] = [{"name": topic, "partitions": [0]}]
+    asked["v3_and_below_topics"] = [{"name": topic, "partitions": [*range(partitions)]}]
     added = call(broker.address, ApiKey.ADD_PARTITIONS_TO_TXN, 3, **asked)
     assert added.results_by_topic_v3_and_below[0].results_by_partition[0].partition_error_code == 0
     return producer
+
+
+def delete_topic(broker):
+    topics = {"topics": [{"name": "events"}], "topic_names": ["events"], "timeout_ms": 10_000}
+    assert call(broker.address, ApiKey.DELETE_TOPICS, 5, **topics).responses[0].error_code == 0
+
+
+def made_again(broker):
+    """Whether the topic is, with one partition; not before all of the last one is deleted."""
+    topic = {"name": "events", "num_partitions": 1, "replication_factor": 1}
+    made = call(broker.address, ApiKey.CREATE_TOPICS, 7, topics=[topic], timeout_ms=10_000)
+    return made.topics[0].error_code == 0
 
 
 def described(broker):
@@ -72,11 +84,20 @@ def test_an_open_transaction_outlives_its_broker(new_broker):
 def test_a_transaction_ends_although_its_topic_is_deleted(new_broker):
     broker = new_broker()
     producer = opened(broker)
-    topics = {"topics": [{"name": "events"}], "topic_names": ["events"], "timeout_ms": 10_000}
-    assert call(broker.address, ApiKey.DELETE_TOPICS, 5, **topics).responses[0].error_code == 0
+    delete_topic(broker)
     ended = call(broker.address, ApiKey.END_TXN, 4, **producer, committed=False)
     assert ended.error_code == 0
     wait_until(lambda: state(broker) == "CompleteAbort")
+
+
+def test_a_transaction_ends_although_its_topic_is_made_again_with_fewer_partitions(new_broker):
+    broker = new_broker()
+    producer = opened(broker, partitions=3)
+    delete_topic(broker)
+    wait_until(lambda: made_again(broker))
+    ended = call(broker.address, ApiKey.END_TXN, 4, **producer, committed=True)
+    assert ended.error_code == 0
+    wait_until(lambda: state(broker) == "CompleteCommit")
 
 
 def test_an_id_that_nobody_uses_is_forgotten(new_broker):

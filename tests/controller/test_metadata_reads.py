@@ -51,6 +51,16 @@ async def test_topics_are_read_with_their_ids_and_replicas(stores):
     }
 
 
+async def test_a_partition_is_there_if_its_topic_has_it(stores):
+    scene = await controller_scene(await stores.open())
+    node = TopicAssignment({0: Assignment((1,))}, topic_id("t")).encode()
+    await create(scene.store, {paths.topic("t"): node, paths.topic("damaged"): b"{"})
+    asked = [T0, TopicPartition("t", 1), TopicPartition("gone", 0)]
+    assert [await scene.reads.has_partition(each) for each in asked] == [True, False, False]
+    with pytest.raises(PayloadDamaged):
+        await scene.reads.has_partition(TopicPartition("damaged", 0))
+
+
 async def test_a_leadership_has_the_version_of_its_node(stores):
     scene = await controller_scene(await stores.open())
     state = LeaderAndIsr(2, 5, (2, 1), 7, is_recovering=True).encode()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from odradek.broker.transactions.verification import Knowledge, Refusals, Transaction
+from odradek.broker.transactions.verification import ClaimedTransaction, Knowledge, Refusals
 from odradek.protocol.error_codes import ErrorCode
 from odradek.protocol.types import TopicPartition
 
@@ -20,10 +20,15 @@ class AskedCoordinator:
     refusal: ErrorCode | None = None
     words: list[ErrorCode | None] = field(default_factory=list)
     meanwhile: Callable[[], object] = lambda: None
-    asked: list[tuple[Transaction, list[TopicPartition], Knowledge]] = field(default_factory=list)
+    asked: list[tuple[ClaimedTransaction, list[TopicPartition], Knowledge]] = field(
+        default_factory=list
+    )
 
     async def ask(
-        self, transaction: Transaction, partitions: Sequence[TopicPartition], knowledge: Knowledge
+        self,
+        transaction: ClaimedTransaction,
+        partitions: Sequence[TopicPartition],
+        knowledge: Knowledge,
     ) -> Refusals:
         self.asked.append((transaction, list(partitions), knowledge))
         self.meanwhile()

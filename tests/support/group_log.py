@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 
 from odradek.broker.coordinator.batches import KeyValue, built_batch, plain_batch
 from odradek.broker.coordinator.replay import Replay
-from odradek.protocol.errors import KafkaError
+from odradek.protocol.errors import KafkaError, MessageTooLarge
 from odradek.protocol.records.batch import RecordBatch
 from odradek.protocol.records.builder import BatchFields
 from odradek.protocol.records.control import EndTransactionMarker, marker_batch
@@ -13,7 +13,10 @@ from odradek.storage.log import Written
 
 
 class MemoryLog:
-    """``failure`` is what every append raises; while ``is_held`` nothing is replicated."""
+    """``failure`` is what every append raises; while ``is_held`` nothing is replicated.
+
+    One larger than ``batch_bytes_max`` is refused.
+    """
 
     index = 0
 
@@ -24,6 +27,7 @@ class MemoryLog:
         self.replicated_offset = 0
         self.failure: KafkaError | None = None
         self.is_held = False
+        self.batch_bytes_max = 1_048_588
         self._waiting: list[tuple[Written, Callable[[KafkaError | None], None]]] = []
         #: Called before anything is written.
         self.on_write: Callable[[], None] = lambda: None
@@ -53,6 +57,8 @@ class MemoryLog:
     def _append(self, raw: bytearray) -> Written:
         if self.failure is not None:
             raise self.failure
+        if len(raw) > self.batch_bytes_max:
+            raise MessageTooLarge()
         self.on_write()
         batch = RecordBatch(raw)
         batch.number(self.end_offset, 0)

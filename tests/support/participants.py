@@ -63,8 +63,8 @@ class Participants:
         self.on_write: Callable[[], None] = lambda: None
         self.node = Node(1, "here", 9092, None)
         self.logs: defaultdict[TopicPartition, ParticipantLog] = defaultdict(ParticipantLog)
-        #: Topics that are deleted, and those that are there and not known of yet.
-        self.deleted: set[str] = set()
+        #: Partitions that are deleted, and topics that are there and not known of yet.
+        self.deleted: set[TopicPartition] = set()
         self.unknown: set[str] = set()
         #: Partitions that nobody leads.
         self.leaderless: set[TopicPartition] = set()
@@ -75,15 +75,16 @@ class Participants:
         self.is_closed = False
 
     def partition(self, topic: str, partition: int) -> Any:
-        return None if topic in self.deleted | self.unknown else object()
+        is_known = topic not in self.unknown and (topic, partition) not in self.deleted
+        return object() if is_known else None
 
     def leader_node(self, topic: str, partition: int, *, listener: str) -> Node | None:
         assert listener == "INSIDE"
         is_led = (topic, partition) not in self.leaderless
         return self.node if is_led and self.partition(topic, partition) else None
 
-    async def is_deleted(self, topic: str) -> bool:
-        return topic in self.deleted
+    async def has_partition(self, partition: TopicPartition) -> bool:
+        return partition not in self.deleted
 
     async def write(self, node: Node, marker: Marker) -> dict[TopicPartition, int]:
         assert node == self.node

@@ -35,7 +35,7 @@ class Transacting:
             world,
             self.participants,
             listener="INSIDE",
-            is_deleted=self.participants.is_deleted,
+            has_partition=self.participants.has_partition,
         )
         cluster, creator = SeenTopics(self.hosting), Nobody()
         lookup = CoordinatorLookup(

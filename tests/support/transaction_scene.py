@@ -84,7 +84,7 @@ class TransactionScene:
             self.world,
             self.participants,
             listener="INSIDE",
-            is_deleted=self.participants.is_deleted,
+            has_partition=self.participants.has_partition,
         )
         self.shards = OneShard()
         lookup: Any = SimpleNamespace(partition_of=lambda key: 0)

@@ -21,12 +21,13 @@ class Stuck(Exception):
 
 
 class VirtualLoop(asyncio.BaseEventLoop):
-    """``unseen`` is what failed without anyone who waited for it."""
+    """``unseen`` is what failed without anyone who waited for it; ``rounds`` how often it went."""
 
     def __init__(self) -> None:
         super().__init__()
         self._now_s = 0.0
         self._selector = self
+        self.rounds = 0
         self.unseen: list[dict[str, Any]] = []
         self.set_exception_handler(lambda _, context: self.unseen.append(context))
 
@@ -47,6 +48,7 @@ class VirtualLoop(asyncio.BaseEventLoop):
     def select(self, timeout: float | None) -> list[Any]:
         if timeout is None:
             raise Stuck
+        self.rounds += 1
         self._now_s += timeout
         return []
 

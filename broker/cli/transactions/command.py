@@ -102,7 +102,7 @@ def _add_describe(verbs: Commands[argparse.ArgumentParser]) -> None:
         "describe",
         help="describe the transactions of ids",
         description="Describe transactional ids: the id and epoch of their producer, the state "
-        "of their transaction, since when it runs, and the partitions in which it is still to end.",
+        "of their transaction, since when it runs, and its partitions until it has ended in all.",
         **examples(
             "odradek transactions describe billing-1",
             "odradek transactions describe billing-1 billing-2 --json",

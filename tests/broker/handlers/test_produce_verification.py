@@ -7,7 +7,7 @@ import pytest
 
 from odradek.broker.call import Disconnect, Parked
 from odradek.broker.handlers import produce
-from odradek.broker.transactions.verification import Transaction
+from odradek.broker.transactions.verification import ClaimedTransaction
 from odradek.protocol.api.produce import ProduceRequest
 from odradek.protocol.error_codes import ErrorCode
 from odradek.protocol.errors import InvalidProducerIdMapping, KafkaError
@@ -108,7 +108,7 @@ async def test_the_coordinator_is_asked_about_all_partitions_at_once_and_only_on
         asked = entry(0, sequence=sequence), entry(1, sequence=sequence)
         assert await scene.errors(*asked, version=version) == ["NONE", "NONE"]
     ((transaction, partitions, knowledge),) = scene.coordinator.asked
-    assert transaction == Transaction("t", 7, 0)
+    assert transaction == ClaimedTransaction("t", 7, 0)
     assert partitions == [("events", 0), ("events", 1)]
     assert (knowledge.is_abortable_known, knowledge.adds) == (version >= 11, version >= 12)
     assert scene.ends == [2, 2]

@@ -4,6 +4,7 @@ from types import SimpleNamespace
 
 import pytest
 
+from odradek.broker import turns
 from odradek.broker.handlers import (
     add_offsets_to_txn,
     add_partitions_to_txn,
@@ -179,6 +180,17 @@ def test_what_the_coordinator_refuses_is_told_of_every_partition(scene, version)
         "events-0": "INVALID_PRODUCER_ID_MAPPING"
     }
     assert add(scene, version, transactional_id="", events=[0]) == {"events-0": "INVALID_REQUEST"}
+
+
+@pytest.mark.parametrize("version", ADD_VERSIONS)
+def test_many_partitions_are_looked_at_in_turns(scene, version, monkeypatch):
+    monkeypatch.setattr(turns, "TURN_S", 0.0)
+    scene.put(transaction())
+    many = range(turns.FEW + 1)
+    rounds = scene.loop.rounds
+    refused = add(scene, version, what=many)
+    assert refused == {f"what-{each}": "UNKNOWN_TOPIC_OR_PARTITION" for each in many}
+    assert scene.loop.rounds - rounds > len(many)
 
 
 @pytest.mark.parametrize("version", [4, 5])

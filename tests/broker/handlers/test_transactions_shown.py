@@ -2,6 +2,7 @@
 
 import pytest
 
+from odradek.broker import turns
 from odradek.broker.handlers import describe_transactions, list_transactions
 from odradek.broker.transactions.transaction_state import State
 from odradek.protocol.api.describe_transactions import DescribeTransactionsRequest
@@ -42,7 +43,6 @@ def test_a_transaction_is_described(scene):
 
 
 def test_what_cannot_be_described_is_told_for_each_id(scene):
-    scene.put(transaction(State.DEAD))
     assert [name(each.error_code) for each in described(scene, ID, "nobody", "")] == [
         "TRANSACTIONAL_ID_NOT_FOUND",
         "TRANSACTIONAL_ID_NOT_FOUND",
@@ -50,6 +50,15 @@ def test_what_cannot_be_described_is_told_for_each_id(scene):
     ]
     scene.resign()
     assert [name(each.error_code) for each in described(scene, ID)] == ["NOT_COORDINATOR"]
+
+
+def test_many_are_described_in_turns(scene, monkeypatch):
+    monkeypatch.setattr(turns, "TURN_S", 0.0)
+    scene.put(transaction(State.ONGOING))
+    rounds = scene.loop.rounds
+    shown = described(scene, ID, *map(str, range(turns.FEW)))
+    assert [each.error_code for each in shown[:2]] == [0, 105]
+    assert scene.loop.rounds - rounds > turns.FEW
 
 
 def test_a_whole_description_can_be_refused():
@@ -81,12 +90,11 @@ def three(scene):
     scene.put(transaction(transactional_id="a", producer_id=1))
     scene.put(transaction(State.ONGOING, transactional_id="b", producer_id=2))
     scene.put(transaction(State.COMPLETE_ABORT, transactional_id="ba", producer_id=3))
-    scene.put(transaction(State.DEAD, transactional_id="c", producer_id=4))
     return scene
 
 
 @pytest.mark.parametrize("version", versions_of(ListTransactionsRequest))
-def test_all_are_listed_but_those_that_are_being_forgotten(three, version):
+def test_all_are_listed(three, version):
     ids, answer = listed(three, version)
     assert ids == ["a", "b", "ba"]
     assert [(each.producer_id, each.transaction_state) for each in answer.transaction_states] == [

@@ -6,7 +6,7 @@ import pytest
 
 from odradek.broker.call import Parked
 from odradek.broker.handlers import txn_offset_commit
-from odradek.broker.transactions.verification import Transaction
+from odradek.broker.transactions.verification import ClaimedTransaction
 from odradek.protocol.api.txn_offset_commit import TxnOffsetCommitRequest as Request
 from odradek.protocol.error_codes import ErrorCode
 from odradek.protocol.errors import CoordinatorLoadInProgress, InvalidRequest
@@ -20,7 +20,7 @@ from tests.support.logs import NOW_MS
 
 VERSIONS = versions_of(Request)
 OTHER = 2
-PRODUCER = Transaction("t", 7, 0)
+PRODUCER = ClaimedTransaction("t", 7, 0)
 CHECKED = SimpleNamespace(
     producer_id_expiration_ms=86_400_000, transaction_partition_verification_enable=True
 )

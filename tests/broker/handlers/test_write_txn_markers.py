@@ -42,15 +42,16 @@ def marker(*topics, commit=True, epoch=0, coordinator_epoch=0, producer_id=7):
     )
 
 
-def written(scene, *markers, version=1):
-    world = write_txn_markers.World(scene.groups, lambda: NOW_MS, timeout_ms=1000)
+def written(scene, *markers, version=1, timeout_ms=1000):
+    world = write_txn_markers.World(scene.groups, lambda: NOW_MS, timeout_ms)
     asked = as_sent(Request(markers=list(markers)), version=version)
     return write_txn_markers.handle(scene.hosting.replicas, world, called(asked, version=version))
 
 
-async def told(scene, *markers, version=1):
+async def told(scene, *markers, version=1, timeout_ms=1000):
     """By producer, topic and partition, the error."""
-    response = as_sent(await in_the_end(written(scene, *markers, version=version)), version=version)
+    writing = written(scene, *markers, version=version, timeout_ms=timeout_ms)
+    response = as_sent(await in_the_end(writing), version=version)
     return {
         (each.producer_id, topic.name, line.partition_index): ErrorCode.of(line.error_code).name
         for each in response.markers
@@ -154,6 +155,17 @@ async def test_the_answer_waits_for_all_replicas(scene):
     partition.follower_fetched(OTHER, offset=1, start_offset=0)
     answer = await waiting
     assert answer.markers[0].topics[0].partitions[0].error_code == 0
+
+
+async def test_all_replicas_together_have_the_time_of_one(scene):
+    scene = scene()
+    for index in range(5):
+        scene.hosting.lead(partition=index, replicas=(BROKER, OTHER))
+    loop = asyncio.get_running_loop()
+    began = loop.time()
+    outcome = await told(scene, marker(("events", *range(5))), timeout_ms=200)
+    assert set(outcome.values()) == {"REQUEST_TIMED_OUT"}
+    assert 0.2 <= loop.time() - began < 2 * 0.2
 
 
 async def test_replicas_that_are_gone_are_told_of(scene):

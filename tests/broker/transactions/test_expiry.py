@@ -1,7 +1,11 @@
 """Transactions open for too long are aborted, ids that nobody uses are forgotten."""
 
+import asyncio
+from itertools import pairwise
+
 import pytest
 
+from odradek.broker import turns
 from odradek.broker.transactions.transaction_state import State
 from odradek.protocol.errors import NotEnoughReplicas
 from odradek.protocol.types import TopicPartition
@@ -86,6 +90,27 @@ def test_one_that_is_not_replicated_keeps_no_other_waiting(scene):
     assert scene.state("a") == scene.state("b") == "CompleteAbort"
 
 
+def test_many_are_aborted_in_turns(scene, monkeypatch):
+    """By a clock that goes on when something is written."""
+    for number in range(300):
+        scene.put(transaction(State.ONGOING, transactional_id=f"{ID}-{number}"))
+    scene.pass_ms(TIMEOUT_MS + 1)
+    write_s, ends = 0.0001, []
+    monkeypatch.setattr(turns, "monotonic", lambda: scene.log.end_offset * write_s)
+
+    async def watch():
+        aborting = asyncio.create_task(scene.coordinator.abort_timed_out())
+        while not aborting.done() or scene.tasks:
+            ends.append(scene.log.end_offset)
+            await asyncio.sleep(0)
+
+    scene.run(watch())
+    # As many may be complete in the same turn.
+    at_once_max = 2 * (turns.TURN_S / write_s + 1)
+    assert max(after - before for before, after in pairwise(ends)) <= at_once_max
+    assert {each.state for each in scene.shard.transactions.values()} == {State.COMPLETE_ABORT}
+
+
 @pytest.mark.parametrize("state", [State.EMPTY, State.COMPLETE_COMMIT, State.COMPLETE_ABORT])
 def test_an_id_that_nobody_uses_is_forgotten(scene, state):
     txn = scene.put(transaction(state, updated_ms=NOW_MS))
@@ -157,3 +182,24 @@ def test_many_expire_in_few_batches(scene):
     expire(scene)
     assert scene.shard.transactions == {}
     assert len(scene.log.batches) == 3
+
+
+def test_long_ids_expire_in_batches_that_the_log_takes(scene):
+    names = [f"{number:03}" * 300 for number in range(20)]
+    for name in names:
+        scene.put(transaction(transactional_id=name, updated_ms=NOW_MS))
+    scene.pass_ms(WEEK_MS)
+    scene.log.batch_bytes_max = 3000
+    expire(scene)
+    assert scene.shard.transactions == {}
+    assert len(scene.log.batches) == 7
+
+
+def test_an_id_too_long_for_any_batch_keeps_no_other(scene):
+    names = ["a", "b" * 500, "c"]
+    for name in names:
+        scene.put(transaction(transactional_id=name, updated_ms=NOW_MS))
+    scene.pass_ms(WEEK_MS)
+    scene.log.batch_bytes_max = 400
+    expire(scene)
+    assert [*scene.shard.transactions] == ["b" * 500]

@@ -115,6 +115,16 @@ async def test_who_is_not_answered_is_told_of_no_partition_and_the_rest_is_sent(
     await asyncio.gather(*scene.tasks)
 
 
+async def test_nobody_waits_for_ever_whatever_happens(caplog):
+    scene = Scene()
+    first, second = await scene.writing(1, 0), await scene.writing(2, 0)
+    scene.broker.answers(RuntimeError("what nobody thought of"))
+    assert await asyncio.gather(first, second) == [{}, {}]
+    third = await scene.writing(3, 0)
+    scene.broker.answers()
+    assert await third == codes(0)
+
+
 async def test_it_begins_again_when_it_has_ended():
     scene = Scene()
     for producer_id in (1, 2):

@@ -95,10 +95,17 @@ def test_a_partition_that_needs_none_is_done_with(scene, prepared, error):
 
 
 def test_a_topic_that_is_deleted_needs_none(scene, prepared):
-    scene.participants.deleted.add("events")
+    scene.participants.deleted.update(PARTITIONS)
     prepared()
     assert scene.state() == "CompleteCommit"
     assert marked(scene) == set()
+
+
+def test_a_topic_that_is_made_again_with_fewer_partitions_needs_fewer(scene, prepared):
+    scene.participants.deleted.add(SECOND)
+    prepared()
+    assert scene.state() == "CompleteCommit"
+    assert marked(scene) == {FIRST}
 
 
 def test_one_that_is_merely_not_known_yet_is_waited_for(scene, prepared):
@@ -128,9 +135,20 @@ def test_completion_is_written_when_the_log_takes_it(scene, prepared):
     assert scene.state() == "PrepareCommit"
     assert scene.told(scene.add(OURS)) == "CONCURRENT_TRANSACTIONS"
     scene.log.failure = None
-    scene.pass_ms(110)
+    scene.pass_ms(1000)
     assert scene.shard.transactions[ID].state is State.COMPLETE_COMMIT
     assert [len(scene.participants.logs[each].markers) for each in PARTITIONS] == [1, 1]
+
+
+def test_a_completion_that_the_log_does_not_take_is_told_of_once(scene, prepared, caplog):
+    scene.log.failure = NotEnoughReplicas()
+    prepared()
+    scene.pass_ms(60_000)
+    told = [each for each in caplog.messages if "not complete yet" in each]
+    assert len(told) == 1
+    scene.log.failure = None
+    scene.pass_ms(1000)
+    assert scene.state() == "CompleteCommit"
 
 
 def test_completion_is_not_written_by_who_coordinates_no_more(scene, prepared):

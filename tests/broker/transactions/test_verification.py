@@ -6,7 +6,12 @@ import pytest
 
 from odradek.broker.background import Background
 from odradek.broker.metadata.picture import Node
-from odradek.broker.transactions.verification import Knowledge, Transaction, Verifier, verified
+from odradek.broker.transactions.verification import (
+    ClaimedTransaction,
+    Knowledge,
+    Verifier,
+    verified,
+)
 from odradek.protocol.api.add_partitions_to_txn import (
     AddPartitionsToTxnPartitionResult,
     AddPartitionsToTxnResponse,
@@ -87,7 +92,7 @@ class Brokers:
         )
 
     async def ask(self, transactional_id="a", *partitions, knowledge=ABORTABLE, epoch=0):
-        transaction = Transaction(transactional_id, 7, epoch)
+        transaction = ClaimedTransaction(transactional_id, 7, epoch)
         return await self.verifier.ask(transaction, partitions or (E0,), knowledge)
 
 

@@ -11,8 +11,10 @@ from tests.support import bank
 from tests.support.bank import BankReader, Teller, TellerOptions
 from tests.support.broker_process import BrokerProcess
 from tests.support.crash_rounds import seeds, told
+from tests.support.free_ports import free_port
 from tests.support.group_members import wait_until
 from tests.support.partition_client import create_topic
+from tests.support.severable_wire import LOOPBACK, SteeredWire
 
 SETTINGS = (
     "transaction.state.log.num.partitions=2",
@@ -36,18 +38,19 @@ def test_t4_so_it_is_for_long(tmp_path, seed):
 
 
 def business_under_kills(tmp_path, seed):
-    random = Random(seed)
+    random, port = Random(seed), free_port()
     with (
         told(f"seed {seed}"),
+        SteeredWire(f"{LOOPBACK}:{port}") as wire,
         ExitStack() as tellers,
-        BrokerProcess(tmp_path / "logs", *SETTINGS).start() as broker,
+        reached_by(wire, tmp_path / "logs", port).start() as broker,
     ):
         create_topic(broker.address, TOPIC, partitions=PARTITIONS)
         reader = BankReader(broker.address, TOPIC, PARTITIONS)
         everybody = []
 
         def open_counter(number):
-            teller = Teller(broker.address, options(number))
+            teller = Teller(wire.address, options(number))
             everybody.append(tellers.enter_context(teller))
             return teller
 
@@ -57,7 +60,7 @@ def business_under_kills(tmp_path, seed):
             time.sleep(random.uniform(0, LIFE_S_MAX))
             which = random.randrange(TELLERS)
             present[which].kill()
-            FAULTS[number % len(FAULTS)](broker)
+            FAULTS[number % len(FAULTS)](broker, wire)
             present[which] = open_counter(which)
         look_until_all_have_moved(reader, present)
         for teller in present:
@@ -66,29 +69,41 @@ def business_under_kills(tmp_path, seed):
         assert "Traceback" not in broker.log_text
 
 
+def reached_by(wire, path, port):
+    """A broker that all the world, its own coordinator included, reaches by the wire alone."""
+    advertised = f"advertised.listeners=PLAINTEXT://{wire.address}"
+    return BrokerProcess(path, *SETTINGS, advertised, port=port)
+
+
 def options(number):
     """No two tellers have an account in common, and each has some in every partition."""
     accounts = [f"{account}" for account in range(ACCOUNTS) if account // 4 % TELLERS == number]
     return TellerOptions(f"teller-{number}", TOPIC, PARTITIONS, accounts)
 
 
-def killed(broker):
+def killed(broker, wire):
     broker.kill()
     broker.start()
 
 
-def paused(broker):
+def paused(broker, wire):
     broker.send(signal.SIGSTOP)
     time.sleep(PAUSE_S)
     broker.send(signal.SIGCONT)
 
 
-def stopped(broker):
+def isolated(broker, wire):
+    wire.cut()
+    time.sleep(PAUSE_S)
+    wire.mend()
+
+
+def stopped(broker, wire):
     broker.stop()
     broker.start()
 
 
-FAULTS = (killed, paused, killed, stopped)
+FAULTS = (killed, paused, isolated, killed, stopped)
 
 
 def look_until_all_have_moved(reader, tellers):

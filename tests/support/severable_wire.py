@@ -2,17 +2,21 @@
 
 It counts the requests that went through: frames that begin with their length, as ZooKeeper's do.
 
-Owner: the event loop of the test.
+Owner: the event loop of the test; of a ``SteeredWire``, the thread of the test.
 """
 
 import asyncio
+from collections.abc import Coroutine
 from contextlib import suppress
+from threading import Thread
+from typing import Any, Self
 
 from tests.support.free_ports import free_port
 from tests.support.loops import at_end
 
 LOOPBACK = "127.0.0.1"
 CHUNK_BYTES = 65_536
+STEER_TIMEOUT_S = 10
 
 
 class SeverableWire:
@@ -90,3 +94,33 @@ async def severable_wire(target: str) -> SeverableWire:
     at_end(wire.cut)
     await wire.mend()
     return wire
+
+
+class SteeredWire:
+    """The same, on a loop and a thread of its own, for tests that have no loop; mended at first."""
+
+    def __init__(self, target: str) -> None:
+        self._wire = SeverableWire(target)
+        self.address = self._wire.address
+        self._loop = asyncio.new_event_loop()
+        self._thread = Thread(target=self._loop.run_forever, name="wire")
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        self.mend()
+        return self
+
+    def __exit__(self, *failure: object) -> None:
+        self.cut()
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join()
+        self._loop.close()
+
+    def mend(self) -> None:
+        self._run(self._wire.mend())
+
+    def cut(self) -> None:
+        self._run(self._wire.cut())
+
+    def _run(self, steering: Coroutine[Any, Any, None]) -> None:
+        asyncio.run_coroutine_threadsafe(steering, self._loop).result(STEER_TIMEOUT_S)

@@ -99,8 +99,8 @@ def test_many_are_aborted_in_turns(scene, monkeypatch):
     monkeypatch.setattr(turns, "monotonic", lambda: scene.log.end_offset * write_s)
 
     async def watch():
-        aborting = asyncio.create_task(scene.coordinator.abort_timed_out())
-        while not aborting.done() or scene.tasks:
+        scene.world.start(scene.coordinator.abort_timed_out(), "abort")
+        while scene.tasks:
             ends.append(scene.log.end_offset)
             await asyncio.sleep(0)
 

@@ -186,9 +186,8 @@ class ProducerStates:
     ) -> None:
         partition = self.partition
         check_epoch(state, batch, partition)
-        begins = batch.attributes & TRANSACTIONAL_FLAG and not state.is_in_transaction(
-            batch.producer_epoch
-        )
+        is_open = state.is_in_transaction(batch.producer_epoch)
+        begins = batch.attributes & TRANSACTIONAL_FLAG and not is_open
         if begins and self.settings.transaction_partition_verification_enable:
             self._guards.check(guard, batch, partition)
         if origin is _CLIENT:
@@ -313,8 +312,7 @@ class ProducerStates:
         if state.is_in_transaction(epoch):
             return None
         if epoch < state.epoch:
-            # The coordinator says in which words it is refused; the producer's own is not touched.
-            return VerificationGuard()
+            return VerificationGuard()  # nobody's: the coordinator has the words to refuse it
         return self._guards.start(
             producer_id, epoch=epoch, sequence=sequence, bumps_epochs=bumps_epochs, now_ms=now_ms
         )

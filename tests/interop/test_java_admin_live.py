@@ -19,7 +19,6 @@ CLUSTER_DEFAULT = ""
 
 #: Methods that need what is not served yet, and the API that they miss first.
 UNSERVED = {
-    "listTransactions": "LIST_TRANSACTIONS",
     "describeAcls": "DESCRIBE_ACLS",
     "deleteAcls": "DELETE_ACLS",
     "describeClientQuotas": "DESCRIBE_CLIENT_QUOTAS",

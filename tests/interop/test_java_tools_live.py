@@ -304,7 +304,7 @@ def test_served_versions_are_told(run, broker):
     told = dict(re.findall(r"^\t(\w+)\((?:\d+)\): (.*?),?$", shown, re.MULTILINE))
     assert told["Produce"].startswith("0 to ")
     assert "[usable: " in told["Fetch"]
-    assert told["AddOffsetsToTxn"] == "UNSUPPORTED"
+    assert told["DescribeAcls"] == "UNSUPPORTED"
     served = {name for name, versions in told.items() if "usable: " in versions}
     assert {"Metadata", "CreateTopics", "DescribeProducers", "DescribeTopicPartitions"} <= served
 
@@ -381,7 +381,6 @@ def test_what_is_in_our_files_is_told(run, tools, broker, new_topic):
     [
         ("AclCommand", ["--list"], "DESCRIBE_ACLS"),
         ("MetadataQuorumCommand", ["describe", "--status"], "DESCRIBE_QUORUM"),
-        ("TransactionsCommand", ["list"], "LIST_TRANSACTIONS"),
     ],
 )
 def test_tools_of_what_is_not_served_say_so(tools, broker, tool, arguments, missing):

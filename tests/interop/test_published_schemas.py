@@ -17,8 +17,8 @@ from tests.support.kafka_json import kafka_name
 #: What Kafka 4.1 calls otherwise: one API, and two of its fields.
 RENAMED_API = ("ListClientMetricsResources", "ListConfigResources")
 RENAMED_FIELDS = {"configresources": "clientmetricsresources", "resourcename": "name"}
-#: Kafka 3.9 has version 1 of it without the tagged fields that 4.1 writes.
-AS_IN_4_1 = {"TransactionLogValue"}
+#: Kafka 3.9 has them without the tagged fields that 4.1 writes.
+AS_IN_4_1 = {"ConsumerGroupMetadataValue", "TransactionLogValue"}
 
 
 @pytest.mark.parametrize("message", all_messages(), ids=lambda message: message.__name__)

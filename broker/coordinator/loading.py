@@ -10,7 +10,7 @@ A shard is what its coordinator makes of one partition.  It stays when only the 
 changes, as long as this broker led all the time: nobody else can have written.
 
 A record that nobody can read, or that leads nowhere, fails its whole partition, as in Kafka: who
-passed over it would coordinate groups that are not what their log says.
+passed over it would coordinate something else than what the log says.
 
 Owner: the event loop.
 """

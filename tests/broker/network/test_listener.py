@@ -6,6 +6,10 @@ import pytest
 
 from odradek.broker.network.endpoint import Endpoint
 from odradek.broker.network.listener import ListenerError, open_listener, resolved
+from odradek.broker.network.socket_server import SocketServer
+from odradek.broker.settings.network import NetworkSettings
+from tests.support.network_scene import LOOPBACK
+from tests.support.scripted_connection import echo
 
 
 def opened(host, port=0, receive_buffer_bytes=-1):
@@ -40,6 +44,21 @@ def test_the_receive_buffer_is_what_the_setting_says():
         assert size == 2 * 50_000  # the kernel doubles it for its own bookkeeping
     finally:
         listener.close()
+
+
+async def test_the_backlog_is_what_the_setting_says(monkeypatch):
+    listened, listen = [], socket.socket.listen
+
+    def noting(listening, backlog):
+        listened.append(backlog)
+        listen(listening, backlog)
+
+    monkeypatch.setattr(socket.socket, "listen", noting)
+    settings = NetworkSettings(listeners=LOOPBACK, socket_listen_backlog_size=7)
+    server = SocketServer(settings, echo, start=None)
+    server.open()
+    await server.stop(timeout_s=1)
+    assert listened == [7]
 
 
 def test_others_are_told_the_port_that_was_bound_and_a_host_that_is_ours():

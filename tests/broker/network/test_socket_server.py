@@ -335,21 +335,6 @@ async def test_connections_that_come_too_fast_come_a_little_later():
     assert asyncio.get_running_loop().time() - began >= 0.19
 
 
-async def test_the_backlog_is_what_the_setting_says(monkeypatch):
-    listened, listen = [], socket.socket.listen
-
-    def noting(listening, backlog):
-        listened.append(backlog)
-        listen(listening, backlog)
-
-    monkeypatch.setattr(socket.socket, "listen", noting)
-    settings = NetworkSettings(listeners=LOOPBACK, socket_listen_backlog_size=7)
-    server = SocketServer(settings, echo, start=None)
-    server.open()
-    await server.stop(timeout_s=1)
-    assert listened == [7]
-
-
 async def test_what_came_before_accepting_waits_in_the_backlog():
     settings = NetworkSettings(listeners=LOOPBACK)
     server = SocketServer(settings, echo, start=None)

@@ -12,6 +12,8 @@ import java.util.HashSet;
 import java.util.List;
 import java.util.Map;
 import java.util.Set;
+import java.util.SortedSet;
+import java.util.TreeSet;
 import org.apache.kafka.clients.consumer.ConsumerRebalanceListener;
 import org.apache.kafka.clients.consumer.KafkaConsumer;
 import org.apache.kafka.clients.consumer.OffsetAndMetadata;
@@ -48,6 +50,8 @@ public class LiveGroups {
         final String topic;
         final KafkaConsumer<String, String> consumer;
         final ArrayNode events = JSON.createArrayNode();
+        // As the listener is told: with group.protocol=consumer, assignment() has them a moment earlier.
+        final SortedSet<Integer> owned = new TreeSet<>();
         int acknowledged;
         int failed;
 
@@ -74,7 +78,13 @@ public class LiveGroups {
 
         private void keep(String what, Collection<TopicPartition> partitions) {
             ArrayNode event = events.addArray().add(what);
-            partitions.stream().map(TopicPartition::partition).sorted().forEach(event::add);
+            List<Integer> numbers = partitions.stream().map(TopicPartition::partition).sorted().toList();
+            numbers.forEach(event::add);
+            if (what.equals("assigned")) {
+                owned.addAll(numbers);
+            } else {
+                owned.removeAll(numbers);
+            }
         }
 
         List<TopicPartition> partitions(JsonNode numbers) {
@@ -135,7 +145,7 @@ public class LiveGroups {
         member.consumer.poll(POLL).forEach(each ->
                 records.addArray().add(each.partition()).add(each.offset()).add(each.value()));
         ArrayNode assigned = told.putArray("assigned");
-        member.consumer.assignment().stream().map(TopicPartition::partition).sorted().forEach(assigned::add);
+        member.owned.forEach(assigned::add);
         told.set("events", member.events.deepCopy());
         return told.put("acknowledged", member.acknowledged).put("failed", member.failed);
     }

@@ -36,10 +36,12 @@ from odradek.broker.network.broker_clients import BrokerClients
 from odradek.broker.network.client import BrokerClient
 from odradek.broker.network.endpoint import Endpoint
 from odradek.broker.network.own_connections import OwnConnections
+from odradek.broker.own_client import OwnClient
 from odradek.broker.record_reader import RecordReader
 from odradek.broker.replicas.controller_fence import ControllerFence
 from odradek.broker.replicas.log_dir_move import LogDirMoves
 from odradek.broker.replicas.replica_manager import ReplicaManager
+from odradek.broker.routes import routes
 from odradek.broker.services import Services
 from odradek.broker.settings.dynamic import CareSettings, DynamicSettings
 from odradek.broker.settings.topic_configs import TopicConfigs
@@ -139,6 +141,7 @@ class Assembly:
         self.transactions = self._transactions()
         self.replicas.roles[TRANSACTION_STATE] = self.transactions.shards
         self.services = self._services()
+        self.routes = routes(self.services)
 
     def _groups(self) -> GroupCoordinator:
         settings = self._ground.settings
@@ -292,14 +295,17 @@ class Assembly:
         )
         return cast(BrokerLink, client)
 
-    def client_of(self, node: Node) -> BrokerClient:
+    def client_of(self, node: Node) -> BrokerClient | OwnClient:
         """By which this broker asks another, or itself, for what clients want of it."""
+        current, client_id = self._ground.settings.current, str(self._ground.broker_id)
+        if node.id == self._ground.broker_id:
+            listener = current.network.inter_broker_listener
+            return OwnClient(lambda: self.routes, client_id=client_id, listener=listener)
         return BrokerClient(
             node.host,
             node.port,
-            client_id=str(self._ground.broker_id),
-            timeout_s=self._ground.settings.current.broker.request_timeout_ms / 1000,
-            own=self._ground.own_connections if node.id == self._ground.broker_id else None,
+            client_id=client_id,
+            timeout_s=current.broker.request_timeout_ms / 1000,
         )
 
     def _topic_defaults(self) -> TopicDefaults:

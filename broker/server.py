@@ -33,7 +33,6 @@ from odradek.broker.own_partitions import hosted
 from odradek.broker.record_reader import RecordReader
 from odradek.broker.recovery_workers import GivenUp, RecoveryWorkers
 from odradek.broker.router import Router
-from odradek.broker.routes import routes
 from odradek.broker.schedules import start_schedules
 from odradek.broker.settings.dynamic import DynamicSettings, ProducerLimits
 from odradek.broker.settings.network import NetworkSettings
@@ -154,7 +153,7 @@ class Server:
             )
         )
         self._parts = parts
-        held_back = HeldBack(Router(routes(parts.services)))
+        held_back = HeldBack(Router(parts.routes))
         self._answerer: Answerer = held_back
         self._events.on_failure = self._directory_failed
         self._undo.callback(parts.services.verifier.close)

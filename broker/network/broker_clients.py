@@ -8,19 +8,28 @@ Owner: the event loop.
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Protocol
 
 from odradek.broker.metadata.picture import Node
-from odradek.broker.network.client import BrokerClient
+from odradek.protocol.schema import Message
+
+
+class Client(Protocol):
+    """Of one broker."""
+
+    async def send(self, request: Message, /, *, version: int) -> Message: ...
+
+    def close(self) -> None: ...
 
 
 class BrokerClients:
     """By the ids of brokers."""
 
-    def __init__(self, new: Callable[[Node], BrokerClient]) -> None:
+    def __init__(self, new: Callable[[Node], Client]) -> None:
         self._new = new
-        self._known: dict[int, tuple[Node, BrokerClient]] = {}
+        self._known: dict[int, tuple[Node, Client]] = {}
 
-    def to(self, node: Node) -> BrokerClient:
+    def to(self, node: Node) -> Client:
         known = self._known.get(node.id)
         if known is not None:
             if known[0] == node:

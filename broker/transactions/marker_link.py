@@ -11,10 +11,10 @@ from collections.abc import Callable, Coroutine, Iterable, Mapping
 from typing import Any, Protocol
 
 from odradek.broker.metadata.picture import Node
-from odradek.broker.turns import FEW
+from odradek.broker.network.broker_clients import Client
+from odradek.broker.turns import FEW, Turn
 from odradek.protocol.api.write_txn_markers import WriteTxnMarkersRequest, WriteTxnMarkersResponse
 from odradek.protocol.errors import DecodeError
-from odradek.protocol.schema import Message
 from odradek.protocol.types import TopicPartition
 
 log = logging.getLogger(__name__)
@@ -28,12 +28,6 @@ _Waiting = tuple[Marker, asyncio.Future[Codes]]
 VERSION = 1
 #: In one request: whoever waits for them goes on in one turn when it is answered.
 MARKERS_MAX = FEW
-
-
-class Client(Protocol):
-    """Of one broker."""
-
-    async def send(self, request: Message, /, *, version: int) -> Message: ...
 
 
 class Clients(Protocol):
@@ -86,9 +80,12 @@ class MarkerLink:
         return await answer
 
     async def _send_all(self) -> None:
+        turn = Turn()
         try:
             while self._waiting:
                 await self._send()
+                if turn.is_over:  # this broker answers itself without a pause
+                    await turn.next()
         finally:
             # Nobody waits for ever, whatever happens here.
             self._is_sending = False

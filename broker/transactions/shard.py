@@ -26,6 +26,7 @@ from odradek.broker.transactions.records import (
 )
 from odradek.broker.transactions.transaction_state import PREPARED, State, Transaction, apply
 from odradek.broker.transactions.world import TransactionWorld
+from odradek.broker.turns import FEW
 from odradek.protocol.errors import KafkaError, NotCoordinator
 from odradek.protocol.internal.log_record import part_version
 
@@ -79,8 +80,15 @@ class TransactionShard:
     def begin(self) -> None:
         """What was prepared by whoever coordinated before is completed."""
         self.is_active = True
-        while self._prepared:
-            self._complete(self, self._prepared.pop())
+        prepared, self._prepared = self._prepared, []
+        if prepared:
+            self.world.start(self._complete_all(prepared), "completion of what was prepared")
+
+    async def _complete_all(self, prepared: Sequence[Transaction]) -> None:
+        for number, txn in enumerate(prepared, 1):
+            self._complete(self, txn)
+            if number % FEW == 0:
+                await asyncio.sleep(0)  # each has a beginning of its own in the turn that follows
 
     def end(self) -> None:
         self.is_active = False

@@ -3,7 +3,7 @@
 The leader of a partition asks before the first batch of a transaction is appended there, by an
 AddPartitionsToTxn between brokers: only whether the partition is in the transaction or, for clients
 that leave that to the brokers, to have it added.  A coordinator on this broker is asked by the same
-way as any other.
+request as any other, though by no connection (broker/own_client.py).
 
 One request at a time goes to each coordinator.  What is asked meanwhile goes together in the next,
 but of each transactional id one question at a time, as answers tell them apart by nothing else.
@@ -21,6 +21,7 @@ from typing import Any, Protocol
 
 from odradek.broker.metadata.picture import Node
 from odradek.broker.network.broker_clients import BrokerClients
+from odradek.broker.turns import Turn
 from odradek.protocol.api.add_partitions_to_txn import (
     AddPartitionsToTxnRequest,
     AddPartitionsToTxnResponse,
@@ -147,10 +148,13 @@ class Verifier:
 
     async def _work(self, line: _Line, node: Node) -> None:
         asked: list[_Question] = []
+        turn = Turn()
         try:
             while line.questions:
                 asked, line.questions = _of_different_ids(line.questions)
                 await self._send(asked, node)
+                if turn.is_over:  # this broker answers itself without a pause
+                    await turn.next()
         finally:
             # Nobody waits for ever, whatever happens here.
             line.is_busy = False

@@ -299,8 +299,12 @@ class Assembly:
         """By which this broker asks another, or itself, for what clients want of it."""
         current, client_id = self._ground.settings.current, str(self._ground.broker_id)
         if node.id == self._ground.broker_id:
-            listener = current.network.inter_broker_listener
-            return OwnClient(lambda: self.routes, client_id=client_id, listener=listener)
+            return OwnClient(
+                lambda: self.routes,
+                client_id=client_id,
+                listener=current.network.inter_broker_listener,
+                start=self._ground.background.start,
+            )
         return BrokerClient(
             node.host,
             node.port,

@@ -10,30 +10,43 @@ Owner: the event loop.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from typing import Any
 
 from odradek.broker.call import Call, Peer
-from odradek.broker.router import Route
+from odradek.broker.router import Answer, Route
 from odradek.protocol.api_keys import ApiKey
 from odradek.protocol.errors import KafkaError
 from odradek.protocol.schema import Message
 
 log = logging.getLogger(__name__)
+_FAILED = "%s v%d of this broker itself failed"
 
 
 class OwnClient:
     """Has the face of a BrokerClient."""
 
     def __init__(
-        self, routes: Callable[[], Mapping[ApiKey, Route]], *, client_id: str, listener: str
+        self,
+        routes: Callable[[], Mapping[ApiKey, Route]],
+        *,
+        client_id: str,
+        listener: str,
+        start: Callable[[Coroutine[Any, Any, Message], str], Awaitable[Message]],
     ) -> None:
         self._routes = routes
+        self._start = start
         self._client_id = client_id
         self._peer = Peer("itself", "itself", listener, is_own=True)
         self._is_closed = False
 
     async def send(self, request: Message, *, version: int) -> Message:
         """Raises ConnectionError when it is closed."""
+        answer = self.ask(request, version=version)
+        return answer if isinstance(answer, Message) else await answer
+
+    def ask(self, request: Message, *, version: int) -> Message | Awaitable[Message]:
+        """Answered at once, if nothing has to be waited for."""
         if self._is_closed:
             raise ConnectionAbortedError("this broker stops")
         assert request.__schema__.key is not None, request
@@ -42,15 +55,28 @@ class OwnClient:
         call = Call(request, version, key, 0, self._client_id, self._peer)
         try:
             answer = route.handle(call)
-            while not isinstance(answer, Message):
-                assert answer is not None, call
-                answer = await answer
-            return answer
         except KafkaError as refusal:
             return route.refuse(call, refusal)
         except Exception:
-            log.exception("%s v%d of this broker itself failed", key.name, version)
+            log.exception(_FAILED, key.name, version)
             return route.refuse(call, KafkaError())
+        if isinstance(answer, Message):
+            return answer
+        # A task, since it has to come to its end although nobody may wait for it any more.
+        return self._start(_awaited(route, call, answer), f"own {key.name}")
 
     def close(self) -> None:
         self._is_closed = True
+
+
+async def _awaited(route: Route, call: Call[Any], answer: Answer) -> Message:
+    try:
+        while not isinstance(answer, Message):
+            assert answer is not None, call
+            answer = await answer
+    except KafkaError as refusal:
+        return route.refuse(call, refusal)
+    except Exception:
+        log.exception(_FAILED, call.key.name, call.version)
+        return route.refuse(call, KafkaError())
+    return answer

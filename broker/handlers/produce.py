@@ -101,10 +101,13 @@ def handle(
     appending = Appending(replicas, cluster, call, now_ms())
     may_take_long = appending.check_first_batches()
     if request.transactional_id is not None and appending.needs_verification():
-        # Parked: it must not count as in progress, as the coordinator may be on this broker, and
-        # is asked by a request, too.
-        rest = partial(_append_verified, appending, verifier, reader, now_ms)
-        return Parked(rest, needs_frame=True)
+        assert appending.verification is not None
+        verify = appending.verification.ask(verifier)
+        if verify is not None:
+            # Parked: it must not count as in progress, as the coordinator may wait for requests of
+            # other brokers that are to be read yet.
+            rest = partial(_append_verified, appending, verify, reader, now_ms)
+            return Parked(rest, needs_frame=True)
     if may_take_long and (later := _append_later(appending, reader, now_ms)):
         return later
     response = ProduceResponse(responses=appending.append_all(request.topic_data))
@@ -112,10 +115,12 @@ def handle(
 
 
 async def _append_verified(
-    appending: Appending, verifier: Verifier, reader: Reader, now_ms: Callable[[], int]
+    appending: Appending,
+    verify: Callable[[], Awaitable[None]],
+    reader: Reader,
+    now_ms: Callable[[], int],
 ) -> Answer:
-    assert appending.verification is not None
-    await appending.verification.ask(verifier)
+    await verify()
     appending.now_ms, request = now_ms(), appending.call.request
     if later := _append_later(appending, reader, now_ms):
         return await later

@@ -12,7 +12,8 @@ Owner: the event loop.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from functools import partial
 from struct import Struct
 
 from odradek.broker.replicas.partition import Partition
@@ -21,6 +22,7 @@ from odradek.broker.transactions.verification import (
     Guards,
     Knowledge,
     Refusals,
+    Verified,
     Verifier,
     verified,
 )
@@ -91,11 +93,19 @@ class Verification:
                 guards[partition.topic_partition] = guard
         return guards
 
-    async def ask(self, verifier: Verifier) -> None:
-        self._guards, self._refusals = await verified(
+    def ask(self, verifier: Verifier) -> Callable[[], Awaitable[None]] | None:
+        """None, if the answer is there; else what is to be called and awaited."""
+        known = verified(
             self.begin,
             lambda partitions: verifier.ask(self._transaction, partitions, self._knowledge),
         )
+        if not isinstance(known, tuple):
+            return partial(self._wait, known)
+        self._guards, self._refusals = known
+        return None
+
+    async def _wait(self, later: Callable[[], Awaitable[Verified]]) -> None:
+        self._guards, self._refusals = await later()
 
     def guard(self, partition: TopicPartition) -> VerificationGuard | None:
         """What an append there has to present, if anything; raises what the client is told."""

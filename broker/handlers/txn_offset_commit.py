@@ -27,6 +27,7 @@ from odradek.broker.transactions.verification import (
     ClaimedTransaction,
     Guards,
     Knowledge,
+    Verified,
     Verifier,
     verified,
 )
@@ -69,18 +70,27 @@ def handle(
         return committing.refused(failure)
     if not committing.begin(shard):
         return committing.commit(shard, None)
-    return Parked(partial(_commit_verified, committing, verifier, shard))
-
-
-async def _commit_verified(
-    committing: Committing, verifier: Verifier, shard: GroupShard
-) -> Response | Parked[Response]:
-    request, partition = committing.call.request, shard.log.partition.topic_partition
-    transaction = ClaimedTransaction(request.transactional_id, *committing.producer)
-    guards, refusals = await verified(
+    transaction = ClaimedTransaction(call.request.transactional_id, *committing.producer)
+    known = verified(
         partial(committing.begin, shard),
         lambda partitions: verifier.ask(transaction, partitions, committing.knowledge),
     )
+    if isinstance(known, tuple):
+        return _commit_verified(committing, shard, known)
+    return Parked(partial(_commit_later, committing, shard, known))
+
+
+async def _commit_later(
+    committing: Committing, shard: GroupShard, later: Callable[[], Awaitable[Verified]]
+) -> Response | Parked[Response]:
+    return _commit_verified(committing, shard, await later())
+
+
+def _commit_verified(
+    committing: Committing, shard: GroupShard, known: Verified
+) -> Response | Parked[Response]:
+    request, partition = committing.call.request, shard.log.partition.topic_partition
+    guards, refusals = known
     if partition in refusals:
         return committing.refused(unverified(refusals[partition]))
     try:

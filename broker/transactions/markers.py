@@ -1,7 +1,8 @@
 """Markers: what tells the partitions of a transaction how it has ended.
 
     prepared     its partitions are grouped by the broker that leads them, this one included
-    sent         each broker gets one request at a time, with all markers that have come meanwhile
+    sent         each other broker gets one request at a time, with all markers that have come
+                 meanwhile; this one writes them in the same call
     answered     a partition that has its marker, or is gone, is done with
     otherwise    again, to whoever leads the partition by then, until all are done with
     completed    the log of the coordinator says so
@@ -16,14 +17,13 @@ Owner: the event loop.
 from __future__ import annotations
 
 import logging
-from asyncio import gather
-from collections.abc import Awaitable, Callable, Iterable
-from typing import Protocol
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
+from typing import Any, NamedTuple, Protocol
 
 from odradek.broker.metadata.picture import Node, PartitionState
 from odradek.broker.transactions.decisions import decide_complete
 from odradek.broker.transactions.marker_link import Codes
-from odradek.broker.transactions.shard import TransactionShard, wait_for
+from odradek.broker.transactions.shard import TransactionShard, Waiting, wait_for
 from odradek.broker.transactions.transaction_state import Transaction
 from odradek.broker.transactions.world import TransactionWorld
 from odradek.controller.store.base import StoreError
@@ -57,7 +57,7 @@ _DONE = frozenset(
 class Links(Protocol):
     """To the brokers that lead partitions."""
 
-    async def write(self, node: Node, marker: Marker, /) -> Codes: ...
+    def write(self, node: Node, marker: Marker, /) -> Codes | Awaitable[Codes]: ...
 
     def close(self) -> None: ...
 
@@ -68,6 +68,21 @@ class Cluster(Protocol):
     def partition(self, topic: str, partition: int, /) -> PartitionState | None: ...
 
     def leader_node(self, topic: str, partition: int, /, *, listener: str) -> Node | None: ...
+
+
+class Marking(NamedTuple):
+    """What brokers say of the partitions that they lead, or will say, and who has no leader."""
+
+    answers: Sequence[tuple[Sequence[TopicPartition], Codes | Awaitable[Codes]]]
+    leaderless: Sequence[TopicPartition]
+
+    @property
+    def is_done(self) -> bool:
+        """Whether it is known by now that all partitions are done with."""
+        return not self.leaderless and all(
+            isinstance(codes, Mapping) and all(codes.get(each) in _DONE for each in led)
+            for led, codes in self.answers
+        )
 
 
 class Markers:
@@ -90,55 +105,91 @@ class Markers:
         self._has_partition = has_partition
 
     def complete(self, shard: TransactionShard, txn: Transaction) -> None:
-        """Begin to; nobody waits for it."""
-        self._world.start(self._complete(shard, txn), f"completion of {txn.transactional_id}")
+        """Begin to; nobody waits for it.
 
-    async def _complete(self, shard: TransactionShard, txn: Transaction) -> None:
-        left = await self._mark(shard, txn, txn.partitions)
+        It is complete at once if nobody has to be waited for: where this broker leads all of its
+        partitions, and is their only replica in sync.
+        """
+        marking = self._mark(shard, txn, txn.partitions)
+        if marking.is_done:
+            self._complete_marked(shard, txn)
+        else:
+            self._start(txn, self._mark_and_complete(shard, txn, marking))
+
+    def _complete_marked(self, shard: TransactionShard, txn: Transaction) -> None:
+        waiting: Waiting | None = None
+        try:
+            waiting = shard.write(decide_complete(txn, now_ms=self._world.now_ms()))
+        except KafkaError:
+            is_done = False  # it is tried again, and told of if that fails, too
+        else:
+            is_done = waiting is None
+        if not is_done:
+            self._start(txn, self._write_completion(shard, txn, waiting))
+
+    def _start(self, txn: Transaction, work: Coroutine[Any, Any, None]) -> None:
+        self._world.start(work, f"completion of {txn.transactional_id}")
+
+    async def _mark_and_complete(
+        self, shard: TransactionShard, txn: Transaction, marking: Marking
+    ) -> None:
+        left = await self._left(txn, marking)
         if left and shard.is_active:
             names = ", ".join(map(str, sorted(left)))
             log.info("%r is not ended in all partitions yet: %s", txn.transactional_id, names)
         while left and shard.is_active:
             await self._world.sleep(RETRY_S)
-            left = await self._mark(shard, txn, left)
+            if shard.is_active:
+                left = await self._left(txn, self._mark(shard, txn, left))
         await self._write_completion(shard, txn)
 
-    async def _write_completion(self, shard: TransactionShard, txn: Transaction) -> None:
+    async def _write_completion(
+        self, shard: TransactionShard, txn: Transaction, waiting: Waiting | None = None
+    ) -> None:
+        """``waiting``, if it is written already."""
         retry_s = RETRY_S
         while shard.is_active:
             try:
-                await wait_for(shard.write(decide_complete(txn, now_ms=self._world.now_ms())))
+                if waiting is None:
+                    waiting = shard.write(decide_complete(txn, now_ms=self._world.now_ms()))
+                await wait_for(waiting)
             except KafkaError as failure:
                 if retry_s == RETRY_S:  # there may be thousands; each tells it once
                     log.warning("%r is not complete yet: %s", txn.transactional_id, failure)
                 await self._world.sleep(retry_s)
                 retry_s = min(2 * retry_s, RETRY_MAX_S)
+                waiting = None
             else:
                 return
 
-    async def _mark(
+    def _mark(
         self, shard: TransactionShard, txn: Transaction, partitions: Iterable[TopicPartition]
-    ) -> frozenset[TopicPartition]:
-        """Those that have to be tried again."""
+    ) -> Marking:
         by_leader: dict[Node, list[TopicPartition]] = {}
-        again: list[TopicPartition] = []
+        leaderless: list[TopicPartition] = []
         for each in sorted(partitions):
             node = self._cluster.leader_node(*each, listener=self._listener)
-            if node is not None:
-                by_leader.setdefault(node, []).append(each)
-            elif not await self._is_gone(each):
-                again.append(each)
-        if by_leader and shard.is_active:
-            epoch = shard.coordinator_epoch
-            writing = [
-                self._links.write(node, _marker(txn, led, coordinator_epoch=epoch))
-                for node, led in by_leader.items()
-            ]
-            # Its producer may be waiting for the end: one broker is asked without another task.
-            answers = await gather(*writing) if len(writing) > 1 else [await writing[0]]
-            for led, codes in zip(by_leader.values(), answers, strict=True):
-                again += _not_done(txn, led, codes)
-        return frozenset(again)
+            (leaderless if node is None else by_leader.setdefault(node, [])).append(each)
+        epoch = shard.coordinator_epoch
+        answers = [
+            (led, self._links.write(node, _marker(txn, led, coordinator_epoch=epoch)))
+            for node, led in by_leader.items()
+        ]
+        return Marking(answers, leaderless)
+
+    async def _left(self, txn: Transaction, marking: Marking) -> frozenset[TopicPartition]:
+        """What has to be tried again."""
+        left = {each for each in marking.leaderless if not await self._is_gone(each)}
+        for led, answer in marking.answers:
+            codes = answer if isinstance(answer, Mapping) else await answer
+            not_done = [each for each in led if codes.get(each) not in _DONE]
+            if not_done and codes:
+                said = {
+                    str(each): ErrorCode.of(codes[each]).name for each in not_done if each in codes
+                }
+                log.debug("Markers of %r are written again: %s", txn.transactional_id, said)
+            left.update(not_done)
+        return frozenset(left)
 
     async def _is_gone(self, partition: TopicPartition) -> bool:
         """A partition that has no leader at the moment is not.
@@ -170,13 +221,3 @@ def _marker(
         ],
         coordinator_epoch=coordinator_epoch,
     )
-
-
-def _not_done(
-    txn: Transaction, partitions: Iterable[TopicPartition], codes: Codes
-) -> list[TopicPartition]:
-    left = [each for each in partitions if codes.get(each) not in _DONE]
-    if left and codes:
-        named = {str(each): ErrorCode.of(codes[each]).name for each in left if each in codes}
-        log.debug("Markers of %r are written again: %s", txn.transactional_id, named)
-    return left

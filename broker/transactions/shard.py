@@ -26,7 +26,7 @@ from odradek.broker.transactions.records import (
 )
 from odradek.broker.transactions.transaction_state import PREPARED, State, Transaction, apply
 from odradek.broker.transactions.world import TransactionWorld
-from odradek.broker.turns import FEW
+from odradek.broker.turns import Turn
 from odradek.protocol.errors import KafkaError, NotCoordinator
 from odradek.protocol.internal.log_record import part_version
 
@@ -85,10 +85,13 @@ class TransactionShard:
             self.world.start(self._complete_all(prepared), "completion of what was prepared")
 
     async def _complete_all(self, prepared: Sequence[Transaction]) -> None:
-        for number, txn in enumerate(prepared, 1):
+        turn = Turn()
+        for txn in prepared:
+            if not self.is_active:
+                return
             self._complete(self, txn)
-            if number % FEW == 0:
-                await asyncio.sleep(0)  # each has a beginning of its own in the turn that follows
+            if turn.is_over:
+                await turn.next()
 
     def end(self) -> None:
         self.is_active = False

@@ -15,13 +15,22 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
+from collections.abc import (
+    Awaitable,
+    Callable,
+    Coroutine,
+    Iterable,
+    Iterator,
+    Mapping,
+    Sequence,
+)
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, Protocol
 
 from odradek.broker.metadata.picture import Node
 from odradek.broker.network.broker_clients import BrokerClients
-from odradek.broker.turns import Turn
+from odradek.broker.own_client import OwnClient
 from odradek.protocol.api.add_partitions_to_txn import (
     AddPartitionsToTxnRequest,
     AddPartitionsToTxnResponse,
@@ -29,6 +38,7 @@ from odradek.protocol.api.add_partitions_to_txn import (
 )
 from odradek.protocol.error_codes import ErrorCode
 from odradek.protocol.errors import DecodeError, KafkaError
+from odradek.protocol.schema import Message
 from odradek.protocol.types import TopicPartition, by_topic
 from odradek.storage.producers.verification_guards import VerificationGuard
 
@@ -46,6 +56,10 @@ RETRIES_S = 0.1
 Guards = Mapping[TopicPartition, VerificationGuard]
 #: What stands against each partition; those that are not named are in the transaction.
 Refusals = Mapping[TopicPartition, ErrorCode]
+Verified = tuple[Guards, Refusals]
+
+Begin = Callable[[], Guards]
+Ask = Callable[[Sequence[TopicPartition]], Refusals | Awaitable[Refusals]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,26 +89,25 @@ class ClaimedTransaction:
     producer_epoch: int
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(frozen=True, slots=True)
 class _Question:
     transaction: ClaimedTransaction
     partitions: Sequence[TopicPartition]
     knowledge: Knowledge
-    answer: asyncio.Future[Refusals]
 
-    def refuse(self, error: ErrorCode) -> None:
-        self.tell(dict.fromkeys(self.partitions, error))
+    def refused(self, error: ErrorCode) -> Refusals:
+        return dict.fromkeys(self.partitions, error)
 
-    def tell(self, refusals: Refusals) -> None:
-        if not self.answer.done():  # whoever asked may have gone
-            self.answer.set_result(refusals)
+
+#: A question, and whoever waits for the answer.
+_Asked = tuple[_Question, asyncio.Future[Refusals]]
 
 
 @dataclass(slots=True)
 class _Line:
     """To one coordinator."""
 
-    questions: list[_Question] = field(default_factory=list)
+    questions: list[_Asked] = field(default_factory=list)
     is_busy: bool = False
 
 
@@ -113,7 +126,7 @@ class Verifier:
         clients: BrokerClients,
         *,
         listener: str,
-        start: Callable[[Coroutine[Any, Any, None], str], object],
+        start: Callable[[Coroutine[Any, Any, Any], str], Awaitable[Any]],
     ) -> None:
         """``listener`` is the one by which brokers speak to each other."""
         self._coordinators = coordinators
@@ -126,57 +139,90 @@ class Verifier:
         """Whoever still waits is told that nobody answered."""
         self._clients.close()
 
-    async def ask(
+    def ask(
         self,
         transaction: ClaimedTransaction,
         partitions: Sequence[TopicPartition],
         knowledge: Knowledge,
-    ) -> Refusals:
-        """Never raises."""
+    ) -> Refusals | Awaitable[Refusals]:
+        """At once, if this broker can tell.  Never raises."""
+        question = _Question(transaction, partitions, knowledge)
         transactional_id = transaction.transactional_id
         try:
             node = self._coordinators.coordinator(transactional_id, listener=self._listener)
         except KafkaError as failure:
-            return dict.fromkeys(partitions, failure.error)
+            return question.refused(failure.error)
+        client = self._clients.to(node)
+        if isinstance(client, OwnClient):
+            return self._answered_here(client, question)
         answer: asyncio.Future[Refusals] = asyncio.get_running_loop().create_future()
         line = self._lines.setdefault(node, _Line())
-        line.questions.append(_Question(transaction, partitions, knowledge, answer))
+        line.questions.append((question, answer))
         if not line.is_busy:
             line.is_busy = True
             self._start(self._work(line, node), f"transactions verified by broker {node.id}")
-        return await answer
+        return answer
 
     async def _work(self, line: _Line, node: Node) -> None:
-        asked: list[_Question] = []
-        turn = Turn()
+        asked: list[_Asked] = []
         try:
             while line.questions:
                 asked, line.questions = _of_different_ids(line.questions)
                 await self._send(asked, node)
-                if turn.is_over:  # this broker answers itself without a pause
-                    await turn.next()
         finally:
             # Nobody waits for ever, whatever happens here.
             line.is_busy = False
             _refuse_all([*asked, *line.questions], ErrorCode.NETWORK_EXCEPTION)
             line.questions = []
 
-    async def _send(self, asked: Sequence[_Question], node: Node) -> None:
-        request = AddPartitionsToTxnRequest(transactions=[*map(_entry, asked)])
+    async def _send(self, asked: Sequence[_Asked], node: Node) -> None:
+        questions = [question for question, _ in asked]
         try:
-            answer = await self._clients.to(node).send(request, version=VERSION)
+            response = await self._clients.to(node).send(_request(questions), version=VERSION)
         except (OSError, DecodeError) as failure:
             log.warning("Broker %d did not say which transactions are open: %s", node.id, failure)
             _refuse_all(asked, ErrorCode.NETWORK_EXCEPTION)
             return
-        assert isinstance(answer, AddPartitionsToTxnResponse), answer
-        _tell_all(asked, answer)
+        for (_, answer), refusals in zip(asked, _refusals(questions, response), strict=True):
+            _tell(answer, refusals)
+
+    def _answered_here(
+        self, client: OwnClient, question: _Question
+    ) -> Refusals | Awaitable[Refusals]:
+        try:
+            response = client.ask(_request([question]), version=VERSION)
+        except ConnectionError:
+            return question.refused(ErrorCode.NETWORK_EXCEPTION)
+        if isinstance(response, Message):
+            (refusals,) = _refusals([question], response)
+            return refusals
+        # A task, since whoever has asked may have gone before the answer is there.
+        return self._start(_refusals_later(question, response), "transactions verified here")
 
 
-async def verified(
-    begin: Callable[[], Guards], ask: Callable[[Sequence[TopicPartition]], Awaitable[Refusals]]
-) -> tuple[Guards, Refusals]:
+async def _refusals_later(question: _Question, response: Awaitable[Message]) -> Refusals:
+    (refusals,) = _refusals([question], await response)
+    return refusals
+
+
+def verified(begin: Begin, ask: Ask) -> Verified | Callable[[], Awaitable[Verified]]:
     """The guards that ``begin`` gave last, and what was said of their partitions.
+
+    Known at once, if this broker can tell, else by what is to be called and awaited.
+    """
+    guards = begin()
+    if not guards:
+        return {}, {}
+    answer = ask([*guards])
+    if isinstance(answer, Mapping) and ErrorCode.CONCURRENT_TRANSACTIONS not in answer.values():
+        return guards, answer
+    return partial(_verified_later, begin, ask, guards, answer)
+
+
+async def _verified_later(
+    begin: Begin, ask: Ask, guards: Guards, answer: Refusals | Awaitable[Refusals]
+) -> Verified:
+    """``answer`` is about the transaction that ``guards`` are of.
 
     It is asked again, though not for long, while the producer's last transaction is about to end.
     The marker that ends it takes guards away.  So each question has guards of its own, and if a
@@ -184,8 +230,8 @@ async def verified(
     """
     loop = asyncio.get_running_loop()
     give_up_at, retry_s, is_second_word = loop.time() + RETRIES_S, RETRY_MIN_S, False
-    while guards := begin():
-        refusals = await ask([*guards])
+    while guards:
+        refusals = answer if isinstance(answer, Mapping) else await answer
         if ErrorCode.CONCURRENT_TRANSACTIONS in refusals.values() and loop.time() < give_up_at:
             await asyncio.sleep(retry_s)
             retry_s = min(2 * retry_s, RETRY_MAX_S)
@@ -193,16 +239,22 @@ async def verified(
             return guards, refusals
         else:
             is_second_word = True
+        guards = begin()
+        answer = ask([*guards]) if guards else {}
     return {}, {}
 
 
-def _of_different_ids(questions: Sequence[_Question]) -> tuple[list[_Question], list[_Question]]:
+def _of_different_ids(asked: Sequence[_Asked]) -> tuple[list[_Asked], list[_Asked]]:
     """Those that go together now, and those that come after them."""
-    first: dict[str, _Question] = {}
-    for question in questions:
-        first.setdefault(question.transaction.transactional_id, question)
-    later = [each for each in questions if first[each.transaction.transactional_id] is not each]
+    first: dict[str, _Asked] = {}
+    for each in asked:
+        first.setdefault(each[0].transaction.transactional_id, each)
+    later = [each for each in asked if first[each[0].transaction.transactional_id] is not each]
     return [*first.values()], later
+
+
+def _request(questions: Iterable[_Question]) -> AddPartitionsToTxnRequest:
+    return AddPartitionsToTxnRequest(transactions=[*map(_entry, questions)])
 
 
 def _entry(question: _Question) -> AddPartitionsToTxnRequest.Transaction:
@@ -218,29 +270,39 @@ def _entry(question: _Question) -> AddPartitionsToTxnRequest.Transaction:
     )
 
 
-def _refuse_all(asked: Sequence[_Question], error: ErrorCode) -> None:
-    for question in asked:
-        question.refuse(error)
+def _refuse_all(asked: Sequence[_Asked], error: ErrorCode) -> None:
+    for question, answer in asked:
+        _tell(answer, question.refused(error))
 
 
-def _tell_all(asked: Sequence[_Question], answer: AddPartitionsToTxnResponse) -> None:
-    error = ErrorCode.of(answer.error_code)
-    if error is not ErrorCode.NONE:
+def _tell(answer: asyncio.Future[Refusals], refusals: Refusals) -> None:
+    if not answer.done():  # whoever asked may have gone
+        answer.set_result(refusals)
+
+
+def _refusals(questions: Iterable[_Question], response: Message) -> Iterator[Refusals]:
+    """For each question."""
+    assert isinstance(response, AddPartitionsToTxnResponse), response
+    error = ErrorCode.of(response.error_code)
+    if error is ErrorCode.CLUSTER_AUTHORIZATION_FAILED:
         # That a broker may not ask is nothing that its clients know of.
-        unverified = error is ErrorCode.CLUSTER_AUTHORIZATION_FAILED
-        _refuse_all(asked, ErrorCode.INVALID_TXN_STATE if unverified else error)
+        error = ErrorCode.INVALID_TXN_STATE
+    if error is not ErrorCode.NONE:
+        yield from (question.refused(error) for question in questions)
         return
-    results = {each.transactional_id: each.topic_results for each in answer.results_by_transaction}
-    for question in asked:
+    results = {
+        each.transactional_id: each.topic_results for each in response.results_by_transaction
+    }
+    for question in questions:
         found = {
             TopicPartition(topic.name, each.partition_index): each.partition_error_code
             for topic in results.get(question.transaction.transactional_id, ())
             for each in topic.results_by_partition
         }
-        question.tell(_refusals(question, found))
+        yield _refused(question, found)
 
 
-def _refusals(question: _Question, found: Mapping[TopicPartition, int]) -> Refusals:
+def _refused(question: _Question, found: Mapping[TopicPartition, int]) -> Refusals:
     refusals = {}
     for partition in question.partitions:
         # One that was not answered is not known to be in the transaction.

@@ -5,9 +5,11 @@ a transaction open.  Records are whatever a test says that they are.
 """
 
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
+from functools import partial
 from typing import Any, NamedTuple
 
+from odradek.broker.call import Parked
 from odradek.broker.metadata.picture import Node
 from odradek.broker.transactions.transaction_state import Producer
 from odradek.protocol.api.write_txn_markers import WriteTxnMarkersRequest
@@ -73,6 +75,8 @@ class Participants:
         #: What a partition will say, one after the other, instead of taking the marker.
         self.refusals: defaultdict[TopicPartition, list[ErrorCode]] = defaultdict(list)
         self.is_closed = False
+        #: Whether the coordinator's broker leads them all, and so writes in the same call.
+        self.is_here = False
 
     def partition(self, topic: str, partition: int) -> Any:
         is_known = topic not in self.unknown and (topic, partition) not in self.deleted
@@ -86,8 +90,14 @@ class Participants:
     async def has_partition(self, partition: TopicPartition) -> bool:
         return partition not in self.deleted
 
-    async def write(self, node: Node, marker: Marker) -> dict[TopicPartition, int]:
+    def write(
+        self, node: Node, marker: Marker
+    ) -> dict[TopicPartition, int] | Awaitable[dict[TopicPartition, int]]:
         assert node == self.node
+        written = partial(self._written, marker)
+        return written() if self.is_here else Parked(partial(_there, written))
+
+    def _written(self, marker: Marker) -> dict[TopicPartition, int]:
         if self.lost:
             self.lost -= 1
             return {}
@@ -115,3 +125,7 @@ class Participants:
 
     def close(self) -> None:
         self.is_closed = True
+
+
+async def _there(written: Callable[[], dict[TopicPartition, int]]) -> dict[TopicPartition, int]:
+    return written()

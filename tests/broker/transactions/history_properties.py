@@ -42,9 +42,15 @@ REFUSED = frozenset(
 class TransactionHistory(RuleBasedStateMachine):
     """What producers know may be out of date: they ask all the same."""
 
-    @initialize(version=st.integers(0, 2), spoken=SPOKEN, epochs_left=st.integers(1, 3))
-    def begin(self, version, spoken, epochs_left):
+    @initialize(
+        version=st.integers(0, 2),
+        spoken=SPOKEN,
+        epochs_left=st.integers(1, 3),
+        is_here=st.booleans(),
+    )
+    def begin(self, version, spoken, epochs_left, is_here):
         self.scene = DyingScene(version=version, id_expiration_ms=EXPIRATION_MS)
+        self.scene.participants.is_here = is_here
         self.clients = []
         self.transactions = []
         self.epochs = {}

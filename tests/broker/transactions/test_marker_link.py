@@ -7,11 +7,15 @@ import pytest
 from odradek.broker.background import Background
 from odradek.broker.metadata.picture import Node
 from odradek.broker.network.broker_clients import BrokerClients
+from odradek.broker.own_client import OwnClient
+from odradek.broker.router import Route
 from odradek.broker.transactions import marker_link
 from odradek.broker.transactions.marker_link import MarkerLinks
 from odradek.protocol.api.write_txn_markers import WriteTxnMarkersRequest, WriteTxnMarkersResponse
+from odradek.protocol.api_keys import ApiKey
 from odradek.protocol.errors import DecodeError
 from odradek.protocol.types import TopicPartition
+from tests.support.loops import at_end
 
 Marker = WriteTxnMarkersRequest.Marker
 Answered = WriteTxnMarkersResponse.Marker
@@ -42,6 +46,10 @@ class Broker:
 
     def close(self):
         self.is_closed = True
+
+
+async def _awaited(written):
+    return await written
 
 
 def answered(marker):
@@ -81,7 +89,8 @@ class Scene:
         self.tasks.append(self._background.start(work, name))
 
     async def writing(self, producer_id, *partitions):
-        task = self._background.start(self.links.write(NODE, marker(producer_id, *partitions)))
+        written = self.links.write(NODE, marker(producer_id, *partitions))
+        task = self._background.start(_awaited(written))
         await asyncio.sleep(0)
         await asyncio.sleep(0)
         return task
@@ -164,3 +173,43 @@ async def test_closing_closes_the_connections():
     await asyncio.gather(writing, *scene.tasks)
     scene.links.close()
     assert scene.broker.is_closed
+
+
+async def test_what_this_broker_leads_itself_is_written_in_the_same_call():
+    asked = []
+
+    def handle(call):
+        asked.append((call.version, [each.producer_id for each in call.request.markers]))
+        return WriteTxnMarkersResponse(markers=[answered(each) for each in call.request.markers])
+
+    links, client = here(handle)
+    assert links.write(NODE, marker(7, 0, 1)) == codes(0, 1)
+    assert asked == [(1, [7])]
+    client.close()
+    assert links.write(NODE, marker(7, 0)) == {}
+
+
+async def test_it_waits_for_replicas_of_its_own_too():
+    replicated = asyncio.get_running_loop().create_future()
+
+    async def handle(call):
+        await replicated
+        return WriteTxnMarkersResponse(markers=[answered(each) for each in call.request.markers])
+
+    links, _ = here(handle)
+    written = links.write(NODE, marker(7, 0))
+    replicated.set_result(None)
+    assert await written == codes(0)
+
+
+def here(handle):
+    background = Background()
+    at_end(background.stop)
+    key = ApiKey.WRITE_TXN_MARKERS
+    client = OwnClient(
+        lambda: {key: Route(key, handle)},
+        client_id="1",
+        listener="INSIDE",
+        start=background.start,
+    )
+    return MarkerLinks(BrokerClients(lambda node: client), background.start), client

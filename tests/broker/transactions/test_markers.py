@@ -11,16 +11,21 @@ from tests.support.transactions import ID, OURS, PARTITIONS, transaction
 FIRST, SECOND = TopicPartition("events", 0), TopicPartition("events", 1)
 
 
-@pytest.fixture
-def prepared(scene):
-    """To be completed, when the test says so."""
+@pytest.fixture(params=["here", "there"])
+def prepared(scene, request):
+    """To be completed, when the test says so; the partitions are led here, or by another broker."""
     txn = scene.put(transaction(State.PREPARE_COMMIT))
+    scene.participants.is_here = request.param == "here"
 
-    def complete():
+    async def complete():
         scene.markers.complete(scene.shard, txn)
+        assert scene.participants.is_here or scene.state() == "PrepareCommit"
+
+    def complete_and_wait():
+        scene.run(complete())
         scene.pass_ms(1)
 
-    return complete
+    return complete_and_wait
 
 
 def marked(scene):
@@ -168,3 +173,11 @@ def test_completion_is_written_again_where_the_leader_only_got_another_epoch(sce
     scene.log.release(NotLeader())
     scene.pass_ms(220)
     assert scene.state() == "CompleteCommit"
+
+
+def test_what_is_all_led_here_is_complete_at_once(scene):
+    scene.participants.is_here = True
+    producer = scene.open()
+    scene.run(scene.end(producer))
+    assert scene.state() == "CompleteCommit"
+    assert not scene.tasks

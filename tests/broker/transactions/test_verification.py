@@ -6,6 +6,8 @@ import pytest
 
 from odradek.broker.background import Background
 from odradek.broker.metadata.picture import Node
+from odradek.broker.own_client import OwnClient
+from odradek.broker.router import Route
 from odradek.broker.transactions.verification import (
     ClaimedTransaction,
     Knowledge,
@@ -17,6 +19,7 @@ from odradek.protocol.api.add_partitions_to_txn import (
     AddPartitionsToTxnResponse,
     AddPartitionsToTxnTopicResult,
 )
+from odradek.protocol.api_keys import ApiKey
 from odradek.protocol.error_codes import ErrorCode
 from odradek.protocol.errors import CoordinatorNotAvailable
 from odradek.protocol.types import TopicPartition
@@ -93,7 +96,8 @@ class Brokers:
 
     async def ask(self, transactional_id="a", *partitions, knowledge=ABORTABLE, epoch=0):
         transaction = ClaimedTransaction(transactional_id, 7, epoch)
-        return await self.verifier.ask(transaction, partitions or (E0,), knowledge)
+        answer = self.verifier.ask(transaction, partitions or (E0,), knowledge)
+        return answer if isinstance(answer, dict) else await answer
 
 
 async def test_what_is_asked_and_what_is_answered():
@@ -244,7 +248,11 @@ class Beginning:
         return {E0: ErrorCode[word]} if word else {}
 
     def told(self):
-        return finish_in_virtual_time(verified(self.begin, self.ask))
+        return finish_in_virtual_time(self._told())
+
+    async def _told(self):
+        known = verified(self.begin, self.ask)
+        return known if isinstance(known, tuple) else await known()
 
 
 ENDING = "CONCURRENT_TRANSACTIONS"
@@ -283,3 +291,83 @@ def test_where_nobody_has_to_be_asked_nobody_is():
     beginning.guard = None
     assert beginning.told() == ({}, {})
     assert beginning.count == 0
+
+
+@pytest.mark.parametrize("refusals", [{}, {E0: ErrorCode.INVALID_TXN_STATE}])
+def test_what_this_broker_can_tell_is_known_at_once(refusals):
+    beginning = Beginning()
+    assert verified(beginning.begin, lambda asked: refusals) == ({E0: beginning.guard}, refusals)
+
+
+def test_but_what_is_about_to_end_is_asked_about_again():
+    answers = iter([{E0: ErrorCode.CONCURRENT_TRANSACTIONS}, {}])
+    beginning = Beginning()
+    later = verified(beginning.begin, lambda asked: next(answers))
+    assert finish_in_virtual_time(later()) == ({E0: beginning.guard}, {})
+
+
+class Here:
+    """This broker, as its own client: answers at once, or when the test says so."""
+
+    def __init__(self):
+        self.waiting = None
+        self.background = Background()
+        at_end(self.background.stop)
+        self.client = OwnClient(
+            lambda: {
+                ApiKey.ADD_PARTITIONS_TO_TXN: Route(ApiKey.ADD_PARTITIONS_TO_TXN, self.handle)
+            },
+            client_id="1",
+            listener="INSIDE",
+            start=self.background.start,
+        )
+        self.verifier = Verifier(self, self, listener="INSIDE", start=self.background.start)
+
+    def coordinator(self, key, *, listener):
+        return FIRST
+
+    def to(self, node):
+        return self.client
+
+    def close(self):
+        self.client.close()
+
+    def handle(self, call):
+        assert (call.version, call.peer.is_own) == (5, True)
+        return self._answer(call) if self.waiting is None else self._answer_later(call)
+
+    def _answer(self, call):
+        (asked,) = call.request.transactions
+        line = AddPartitionsToTxnPartitionResult(
+            partition_index=0, partition_error_code=ErrorCode.PRODUCER_FENCED.code
+        )
+        told = AddPartitionsToTxnTopicResult(name="events", results_by_partition=[line])
+        result = AddPartitionsToTxnResponse.TransactionResult(
+            transactional_id=asked.transactional_id, topic_results=[told]
+        )
+        return AddPartitionsToTxnResponse(throttle_time_ms=0, results_by_transaction=[result])
+
+    async def _answer_later(self, call):
+        await self.waiting
+        return self._answer(call)
+
+    def ask(self):
+        return self.verifier.ask(ClaimedTransaction("a", 7, 0), [E0], ABORTABLE)
+
+
+async def test_a_coordinator_here_is_asked_without_a_connection():
+    assert Here().ask() == {E0: ErrorCode.INVALID_PRODUCER_EPOCH}
+
+
+async def test_a_coordinator_here_may_have_to_wait_too():
+    here = Here()
+    here.waiting = asyncio.get_running_loop().create_future()
+    answer = here.ask()
+    here.waiting.set_result(None)
+    assert await answer == {E0: ErrorCode.INVALID_PRODUCER_EPOCH}
+
+
+async def test_when_this_broker_stops_nobody_answers():
+    here = Here()
+    here.verifier.close()
+    assert here.ask() == {E0: ErrorCode.NETWORK_EXCEPTION}

@@ -167,7 +167,11 @@ class TransactionHistory(RuleBasedStateMachine):
             assert self.scene.asked(self.ending(client, is_commit))[0] in REFUSED
             if isinstance(outcome, Died):
                 self.scene.restart()
-        log.release(NotLeader() if isinstance(outcome, Died) else outcome)
+        failure = NotLeader() if isinstance(outcome, Died) else outcome
+        if self.scene.asked(released(log, failure))[0] == UNKNOWN:  # by the first marker
+            ending.cancel()
+            self.note_end(client, is_commit, UNKNOWN, None)
+            return
         self.scene.pass_ms(0)
         self.note_what_the_log_has_beyond()
         error, producer = self.scene.asked(waited(ending))
@@ -309,6 +313,10 @@ class TransactionHistory(RuleBasedStateMachine):
         if transaction.is_commit is not None:
             expected = "committed" if transaction.is_commit else "aborted"
             assert found[expected] == transaction.written, (transaction, found)
+
+
+async def released(log, failure):
+    log.release(failure)
 
 
 async def waited(task):

@@ -62,24 +62,31 @@ def handle(
     )
     if sum(len(shard.transactions) for shard in transactions) > FEW:
         return _answer_in_turns(transactions, wanted, response)
-    response.transaction_states = list(_wanted(transactions, wanted))
+    response.transaction_states = [*filter(None, _looked_at(transactions, wanted))]
     return response
 
 
 async def _answer_in_turns(
     transactions: TransactionCoordinator, wanted: Wanted, response: Response
 ) -> Response:
-    response.transaction_states = await Turn().listed(_wanted(transactions, wanted))
+    looked_at = await Turn().listed(_looked_at(transactions, wanted))
+    response.transaction_states = [*filter(None, looked_at)]
     return response
 
 
-def _wanted(transactions: TransactionCoordinator, wanted: Wanted) -> Iterator[Shown]:
-    """What comes or goes meanwhile may be missed, or shown."""
+def _looked_at(transactions: TransactionCoordinator, wanted: Wanted) -> Iterator[Shown | None]:
+    """One by one, None for what is not wanted: to find that out takes its time as well.
+
+    What comes or goes meanwhile may be missed, or shown.
+    """
     for shard in transactions:
         for txn in [*shard.transactions.values()]:
-            if wanted.has(txn):
-                yield Shown(
-                    transactional_id=txn.transactional_id,
-                    producer_id=txn.producer_id,
-                    transaction_state=txn.state.shown,
-                )
+            yield _shown(txn) if wanted.has(txn) else None
+
+
+def _shown(txn: Transaction) -> Shown:
+    return Shown(
+        transactional_id=txn.transactional_id,
+        producer_id=txn.producer_id,
+        transaction_state=txn.state.shown,
+    )

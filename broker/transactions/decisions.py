@@ -232,9 +232,14 @@ def _decide_end_of_epoch(
 def _is_asked_again(txn: Transaction, producer: Producer) -> bool:
     """By the epoch before: the last answer was lost.
 
+    Only an end that began an epoch is asked for by the one before it.  Where the last was of an
+    older version, that is the epoch of somebody whom the present producer has fenced.
+
     Where a log without room for it, or Kafka's, has lost the id that was to come next, the last
     epoch is left, and no producer gets that: it is fenced, and begins with a new id.
     """
+    if txn.client_version < EPOCH_FOR_EACH:
+        return False
     if producer.id == txn.producer_id:
         return producer.epoch + 1 == txn.producer_epoch < LAST_EPOCH
     is_before = producer.id == txn.previous_producer_id

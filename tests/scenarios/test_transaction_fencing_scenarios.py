@@ -90,8 +90,8 @@ def test_t5_an_id_that_is_taken_over_again_and_again_belongs_to_the_last(broker,
             assert_fenced(producer, topic)
         assert (partition.offset_at(LATEST), stable_end(partition)) == (end, end - 1)
         last.commit()
-        # The last but one may have asked for the epoch that the last has, and be asking again.
-        for producer in old[:-1]:
+        # While the last has something open, whoever says that it was this producer aborts that.
+        for producer in old:
             known = {"producer_id": producer.id, "producer_epoch": producer.epoch}
             assert producer.ask_init(**known) == "PRODUCER_FENCED"
         assert committed_values(partition) == [b"%d" % (HIJACKS - 1)]
@@ -131,6 +131,23 @@ def test_t5_nor_any_client(broker, new_topic, producer, client):
         new.commit()
     with PartitionClient(broker.address, topic) as partition:
         assert settled_values(partition) == [b"0", b"1", b"2"]
+
+
+def test_t5_a_zombie_of_version_2_does_not_end_what_a_client_of_version_1_began(
+    broker, new_topic, producer
+):
+    topic = new_topic()
+    with WireProducer(broker.address, producer.transactional_id) as new:
+        new.init()
+        new.write(topic, b"aborted")
+        new.abort()
+        answer = settled(lambda: producer.ask_end(committed=False, version=5))
+        assert answer == "PRODUCER_FENCED"
+        assert producer.epoch < new.epoch
+        new.write(topic, b"new")
+        new.commit()
+    with PartitionClient(broker.address, topic) as partition:
+        assert committed_values(partition) == [b"new"]
 
 
 def test_t9_a_transaction_that_takes_too_long_is_aborted_and_its_producer_fenced(

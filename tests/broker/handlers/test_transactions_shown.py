@@ -133,7 +133,11 @@ def test_while_some_are_loaded_nothing_is_listed(three):
     assert refused.value.error.name == "COORDINATOR_LOAD_IN_PROGRESS"
 
 
-def test_many_are_listed_in_turns(scene):
+@pytest.mark.parametrize(("states", "count"), [(["Empty"], 1000), (["Ongoing"], 0)])
+def test_many_are_looked_at_in_turns_wanted_or_not(scene, monkeypatch, states, count):
+    monkeypatch.setattr(turns, "TURN_S", 0.0)
     for number in range(1000):
         scene.put(transaction(transactional_id=f"{number}"))
-    assert len(listed(scene)[0]) == 1000
+    rounds = scene.loop.rounds
+    assert len(listed(scene, states=states)[0]) == count
+    assert scene.loop.rounds - rounds > turns.FEW

@@ -304,7 +304,7 @@ OF_VERSION_2 = [
 def test_end_of_version_2_in_every_state(state, present, again):
     for producer, outcomes in ((OURS, present), (ZOMBIE, again)):
         for is_commit, outcome in zip((True, False), outcomes, strict=True):
-            txn = transaction(state)
+            txn = transaction(state, client_version=2)
             assert told(end, txn, producer, is_commit=is_commit, client=2) == outcome
     stranger = CONCURRENT if state in (PC, PA) else UNMAPPED
     assert told(end, transaction(state), STRANGER, client=2) == stranger
@@ -316,6 +316,12 @@ def test_from_version_2_on_every_end_begins_an_epoch():
     record = end(transaction(OPEN), client=2)
     assert (record.producer, record.last_epoch, record.client_version) == (AHEAD, EPOCH, 2)
     assert decide_complete(record, now_ms=NOW_MS).producer == AHEAD
+
+
+@pytest.mark.parametrize(("state", "is_commit"), [(CC, True), (CA, False)])
+def test_a_zombie_of_version_2_does_not_get_the_epoch_of_one_who_speaks_version_0(state, is_commit):
+    ended = transaction(state, client_version=0)
+    assert told(end, ended, ZOMBIE, is_commit=is_commit, client=2) == FENCED
 
 
 def test_what_never_began_may_be_aborted_and_has_begun_then():

@@ -17,6 +17,7 @@ from odradek.broker import clock
 from odradek.broker.admin.config_admin import BrokerConfigAdmin
 from odradek.broker.admin.config_descriptions import ConfigDescriptions
 from odradek.broker.background import Background
+from odradek.broker.controller_client import ControllerClient
 from odradek.broker.coordinator.lookup import CoordinatorLookup
 from odradek.broker.coordinator.partition_log import LogOptions, Means
 from odradek.broker.disk import Disk
@@ -39,6 +40,9 @@ from odradek.broker.network.own_connections import OwnConnections
 from odradek.broker.own_client import OwnClient
 from odradek.broker.record_reader import RecordReader
 from odradek.broker.replicas.controller_fence import ControllerFence
+from odradek.broker.replicas.fetcher import Ground as FetcherGround
+from odradek.broker.replicas.fetchers import Fetchers
+from odradek.broker.replicas.in_sync import InSyncReplicas
 from odradek.broker.replicas.log_dir_move import LogDirMoves
 from odradek.broker.replicas.replica_manager import ReplicaManager
 from odradek.broker.routes import routes
@@ -48,7 +52,7 @@ from odradek.broker.settings.topic_configs import TopicConfigs
 from odradek.broker.transactions.coordinator import TransactionCoordinator
 from odradek.broker.transactions.marker_link import MarkerLinks
 from odradek.broker.transactions.markers import Markers
-from odradek.broker.transactions.producer_ids import Block, ProducerIds
+from odradek.broker.transactions.producer_ids import ProducerIds
 from odradek.broker.transactions.verification import Verifier
 from odradek.broker.transactions.world import TransactionWorld
 from odradek.broker.worker import Worker
@@ -122,6 +126,17 @@ class Assembly:
         self.controller = Controller(
             store, self._identity(), settings.current.controller, self._world()
         )
+        self.controller_client = self._controller_client()
+        self.replicas.in_sync = self.in_sync = InSyncReplicas(
+            ground.broker_id,
+            self.cluster,
+            self.controller_client,
+            lag_max_ms=lambda: settings.current.replication.lag_time_max_ms,
+            now_ms=clock.now_ms,
+            start=ground.background.start,
+        )
+        self.replicas.fetchers = self.fetchers = self._fetchers()
+        self.cluster.listeners.append(self.fetchers.picture_changed)
         self._topic_admin = TopicAdmin(
             store,
             MetadataReads(store),
@@ -136,12 +151,49 @@ class Assembly:
         )
         self.groups = self._groups()
         self.replicas.roles[CONSUMER_OFFSETS] = self.groups.shards
-        self.producer_ids = ProducerIds(self._allocate_producer_ids)
+        self.producer_ids = ProducerIds(self.controller_client.allocate_producer_ids)
         self.features = AgreedFeatures(store, start_task=ground.background.start)
         self.transactions = self._transactions()
         self.replicas.roles[TRANSACTION_STATE] = self.transactions.shards
         self.services = self._services()
         self.routes = routes(self.services)
+
+    def _controller_client(self) -> ControllerClient:
+        ground = self._ground
+        listener = ground.settings.current.network.inter_broker_listener
+        return ControllerClient(
+            Node(ground.broker_id, "", -1, None),
+            controller_id=lambda: self.controller.controller_id,
+            nodes=lambda: self.cluster.nodes(listener),
+            clients=BrokerClients(self.client_of),
+            broker_epoch=lambda: self.controller.broker_epoch,
+        )
+
+    def _fetchers(self) -> Fetchers:
+        ground = self._ground
+        current = ground.settings.current
+        return Fetchers(
+            FetcherGround(
+                ground.broker_id,
+                logs=ground.logs,
+                care=self.care,
+                settings=lambda: ground.settings.current.replication,
+                broker_epoch=lambda: self.controller.broker_epoch,
+                now_ms=clock.now_ms,
+            ),
+            self.cluster,
+            listener=current.network.inter_broker_listener,
+            connect=self._fetching_client,
+            start=ground.background.start,
+        )
+
+    def _fetching_client(self, node: Node) -> BrokerClient:
+        return BrokerClient(
+            node.host,
+            node.port,
+            client_id=f"broker-{self._ground.broker_id}-fetcher",
+            timeout_s=self._ground.settings.current.replication.socket_timeout_ms / 1000,
+        )
 
     def _groups(self) -> GroupCoordinator:
         settings = self._ground.settings
@@ -318,11 +370,6 @@ class Assembly:
             partitions=current.broker.num_partitions,
             replication_factor=current.broker.default_replication_factor,
             server=current.defaults_of_topics,
-        )
-
-    async def _allocate_producer_ids(self) -> Block:
-        return await self.controller.allocate_producer_ids(
-            self._ground.broker_id, broker_epoch=self.controller.broker_epoch
         )
 
 

@@ -36,9 +36,16 @@ class Transactions(Protocol):
     async def forget_expired(self) -> None: ...
 
 
+class Replicas(Protocol):
+    """Who knows which followers are in sync."""
+
+    async def look_for_laggards(self) -> None: ...
+
+
 def start_schedules(
     background: Background,
     care: LogCare,
+    replicas: Replicas,
     groups: Groups,
     transactions: Transactions,
     settings: DynamicSettings,
@@ -74,6 +81,12 @@ def start_schedules(
     )
     every("compaction", lambda: settings.current.cleaner.backoff_ms / 1000, care.compact)
     every("removal", lambda: _REMOVAL_EVERY_S, care.remove)
+    # Twice as often as one may lag, so that nobody is kept for half as long again; as in Kafka.
+    background.every(
+        lambda: min(_seconds(settings.current.replication.lag_time_max_ms) / 2, _LONGEST_S),
+        replicas.look_for_laggards,
+        name="in-sync replicas",
+    )
     _coordinate(background, groups, transactions, settings)
 
 

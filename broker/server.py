@@ -164,7 +164,15 @@ class Server:
         await parts.services.features.start()
         self._undo.push_async_callback(parts.groups.close)
         self._undo.push_async_callback(parts.transactions.close)
-        start_schedules(self._background, parts.care, parts.groups, parts.transactions, settings)
+        start_schedules(
+            self._background,
+            parts.care,
+            parts.replicas,
+            parts.groups,
+            parts.transactions,
+            settings,
+        )
+        self._undo.callback(parts.fetchers.close)
         self._undo.push_async_callback(self._stop_sockets)  # before the controller is closed
         self._sockets.accept()
         await self._wait_for_picture(settings.current.network)
@@ -302,14 +310,12 @@ class Server:
 
     async def _hand_over(self) -> None:
         """Others lead from here on what they can; the rest has to wait for this broker."""
-        controller, broker_id = self._parts.controller, self._parts.replicas.broker_id
         settings = self._parts.services.settings.current.broker
         for _ in range(1 + settings.controlled_shutdown_max_retries):
             patience_s = settings.controller_socket_timeout_ms / 1000
             try:
                 async with asyncio.timeout(patience_s if self._store_answers else AWAY_S):
-                    epoch = controller.broker_epoch
-                    if not await controller.shut_down(broker_id, broker_epoch=epoch):
+                    if not await self._parts.controller_client.shut_down():
                         return
             except TimeoutError:
                 log.warning("The controller does not answer: leadership is not handed on")

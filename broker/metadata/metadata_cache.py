@@ -32,10 +32,12 @@ class MetadataCache:
         self.picture = Picture()
         self._waiting = TopicWaiting()
         self._is_told = asyncio.Event()
+        #: Called when brokers have come, gone or moved.
+        self.listeners: list[Callable[[], None]] = []
 
     def update(self, request: UpdateMetadataRequest) -> tuple[TopicPartition, ...]:
         """The partitions that are gone."""
-        after = updated(self.picture, request)
+        before, after = self.picture, updated(self.picture, request)
         self.picture = after.picture
         if after.topics:
             told = (request.controller_id, len(after.topics), len(after.deleted))
@@ -43,6 +45,9 @@ class MetadataCache:
         self._waiting.changed(after.topics)
         if self.picture.brokers.ids:
             self._is_told.set()
+        if self.picture.brokers != before.brokers:
+            for listener in self.listeners:
+                listener()
         return after.deleted
 
     # Topics

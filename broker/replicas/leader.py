@@ -1,7 +1,14 @@
 """What the leader of a partition knows beside its log: who is in sync, and how far each has come.
 
 The high watermark is the lowest log end in the in-sync set, the leader's own among them: what lies
-before it is on every replica that may lead next.
+before it is on every replica that may lead next.  A follower that is about to be in the set counts
+already: one that the leader has proposed, and one that has lately been at the end of the log, for
+which it is only a matter of time.
+
+    at the end         its fetch asked for what lies behind the last record; or, since the leader is
+                       written to meanwhile, for what did so when it last fetched
+    in sync            it has been at the end within ``replica.lag.time.max.ms``
+    fit to be          it has all before the high watermark, and the leader's first record
 
 Owner: the event loop.
 """
@@ -10,11 +17,48 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
+NOT_HEARD_OF = -1
+
+
+class Progress:
+    """How far a follower has come, as its fetches tell."""
+
+    __slots__ = ("at_end_ms", "end_offset", "fetched_ms", "leaders_end", "start_offset")
+
+    def __init__(self, *, at_end_ms: int = 0) -> None:
+        """``at_end_ms``: one that was in sync when the leader came is given time."""
+        self.end_offset = NOT_HEARD_OF
+        self.start_offset = NOT_HEARD_OF
+        #: When it was last known to have all that the leader had.
+        self.at_end_ms = at_end_ms
+        #: When it fetched last, and where the leader's log ended then.
+        self.fetched_ms = 0
+        self.leaders_end = 0
+
+    def note(self, *, end_offset: int, start_offset: int, log_end: int, now_ms: int) -> None:
+        if end_offset >= log_end:
+            self.at_end_ms = max(self.at_end_ms, now_ms)
+        elif end_offset >= self.leaders_end:
+            self.at_end_ms = max(self.at_end_ms, self.fetched_ms)
+        self.end_offset, self.start_offset = end_offset, start_offset
+        self.fetched_ms, self.leaders_end = now_ms, log_end
+
+    def keeps_up(self, log_end: int, *, now_ms: int, lag_max_ms: int) -> bool:
+        return self.end_offset == log_end or now_ms - self.at_end_ms <= lag_max_ms
+
 
 class LeaderRole:
     """One broker's time as the leader, from one leader epoch to the next."""
 
-    __slots__ = ("_ends", "_starts", "epoch", "in_sync", "local_id", "replicas", "start_offset")
+    __slots__ = (
+        "epoch",
+        "followers",
+        "in_sync",
+        "local_id",
+        "proposed",
+        "replicas",
+        "start_offset",
+    )
 
     def __init__(
         self,
@@ -24,6 +68,7 @@ class LeaderRole:
         start_offset: int,
         replicas: Iterable[int],
         in_sync: Iterable[int],
+        now_ms: int = 0,
     ) -> None:
         """``start_offset`` is where the log ended when the epoch began."""
         self.local_id = local_id
@@ -31,27 +76,64 @@ class LeaderRole:
         self.start_offset = start_offset
         self.replicas = tuple(replicas)
         self.in_sync = frozenset(in_sync)
-        #: Where the followers' logs end; one that has not fetched yet is nowhere.
-        self._ends = {replica: -1 for replica in self.replicas if replica != local_id}
-        #: Where they start.
-        self._starts = dict(self._ends)
+        #: What the controller has been asked to make of ``in_sync``, while it has not answered.
+        self.proposed: frozenset[int] | None = None
+        self.followers = {
+            replica: Progress(at_end_ms=now_ms if replica in self.in_sync else 0)
+            for replica in self.replicas
+            if replica != local_id
+        }
 
-    def note_follower(self, replica_id: int, *, end_offset: int, start_offset: int) -> bool:
+    def note_follower(
+        self, replica_id: int, *, end_offset: int, start_offset: int, log_end: int, now_ms: int
+    ) -> bool:
         """What a follower's fetch has told; whether its start has moved."""
-        has_moved = self._starts.get(replica_id) != start_offset
-        self._ends[replica_id] = end_offset
-        self._starts[replica_id] = start_offset
+        progress = self.followers.get(replica_id)
+        if progress is None:
+            progress = self.followers[replica_id] = Progress()
+        has_moved = progress.start_offset != start_offset
+        progress.note(
+            end_offset=end_offset, start_offset=start_offset, log_end=log_end, now_ms=now_ms
+        )
         return has_moved
 
     def lowest_start(self, log_start: int, *, is_alive: Callable[[int], bool]) -> int:
         """Where the first of all replicas begins; -1 if one that is alive has not told yet."""
-        starts = [start for replica, start in self._starts.items() if is_alive(replica)]
+        starts = [at.start_offset for each, at in self.followers.items() if is_alive(each)]
         return min([log_start, *starts])
 
-    def replicated_up_to(self, log_end: int) -> int | None:
-        """How far every replica in sync has come; None if one has not been heard of yet."""
+    def replicated_up_to(self, log_end: int, *, now_ms: int = 0, lag_max_ms: int = 0) -> int | None:
+        """How far all have come that are in sync, or about to be; None if one is not heard of."""
         lowest = log_end
-        for replica in self.in_sync:
-            if replica != self.local_id:
-                lowest = min(lowest, self._ends.get(replica, -1))
+        members = self.in_sync if self.proposed is None else self.in_sync | self.proposed
+        for replica, progress in self.followers.items():
+            is_about_to_be = progress.end_offset >= 0 and progress.keeps_up(
+                log_end, now_ms=now_ms, lag_max_ms=lag_max_ms
+            )
+            if replica in members or is_about_to_be:
+                lowest = min(lowest, progress.end_offset)
         return lowest if lowest >= 0 else None
+
+    # Who is in sync?  None, if nothing is to be proposed.
+
+    def grown(self, replica_id: int, *, high_watermark: int) -> frozenset[int] | None:
+        """With a follower that has caught up."""
+        if self.proposed is not None or replica_id in self.in_sync:
+            return None
+        progress = self.followers.get(replica_id)
+        if progress is None or replica_id not in self.replicas:
+            return None
+        is_fit = progress.end_offset >= max(high_watermark, self.start_offset)
+        return self.in_sync | {replica_id} if is_fit else None
+
+    def shrunk(self, log_end: int, *, now_ms: int, lag_max_ms: int) -> frozenset[int] | None:
+        """Without those that have fallen behind."""
+        if self.proposed is not None:
+            return None
+        behind = {
+            replica
+            for replica, progress in self.followers.items()
+            if replica in self.in_sync
+            and not progress.keeps_up(log_end, now_ms=now_ms, lag_max_ms=lag_max_ms)
+        }
+        return self.in_sync - behind if behind else None

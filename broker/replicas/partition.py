@@ -16,8 +16,9 @@ Owner: the event loop.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from typing import Protocol
 
 from odradek.broker.metadata.internal_topics import INTERNAL_TOPICS
 from odradek.broker.replicas.leader import LeaderRole
@@ -56,11 +57,31 @@ class Portion:
     aborted: list[AbortedTransaction] | None = None  # None unless only committed records count
 
 
+class InSync(Protocol):
+    """Who has in-sync replicas changed, and knows for how long one may lag (in_sync.py)."""
+
+    def now_ms(self) -> int: ...
+
+    @property
+    def lag_max_ms(self) -> int: ...
+
+    def propose(self, partition: Partition, in_sync: frozenset[int], /) -> None: ...
+
+    def is_eligible(self, replica_id: int, /) -> bool: ...
+
+
 class Partition:
     """A partition that this broker leads or follows, its log in a directory that works."""
 
-    def __init__(self, hosted: HostedLog, *, on_flush_due: Callable[[Partition], None]) -> None:
+    def __init__(
+        self,
+        hosted: HostedLog,
+        *,
+        on_flush_due: Callable[[Partition], None],
+        in_sync: InSync | None = None,
+    ) -> None:
         self.hosted = hosted
+        self._in_sync: InSync = in_sync or _Alone()
         self.topic_partition: TopicPartition = hosted.partition
         self.is_internal = hosted.partition.topic in INTERNAL_TOPICS
         self.leader: LeaderRole | None = None
@@ -95,6 +116,7 @@ class Partition:
         else:
             assert self.leader is not None
             self.leader.in_sync, self.leader.replicas = role.in_sync, role.replicas
+            self.leader.proposed = None
         self._advance()
         self.wake()
 
@@ -155,6 +177,8 @@ class Partition:
         if acks == ALL_IN_SYNC:
             self._check_in_sync(role, NotEnoughReplicas)
         hosted = self.hosted
+        if hosted.is_being_cut:
+            raise NotLeader(f"{self.topic_partition} is not ready to be led yet")
         try:
             written = hosted.usable().append_as_leader(
                 records, leader_epoch=role.epoch, now_ms=now_ms, origin=origin, guard=guard
@@ -207,22 +231,86 @@ class Partition:
 
     def _advance(self) -> None:
         """Move the high watermark to where all that are in sync have come."""
-        assert self.leader is not None
-        log = self.hosted.log
-        reached = self.leader.replicated_up_to(log.end_offset)
+        role, log = self.leader, self.hosted.log
+        assert role is not None
+        if len(role.replicas) == 1:
+            reached: int | None = log.end_offset
+        else:
+            reached = role.replicated_up_to(
+                log.end_offset, now_ms=self._in_sync.now_ms(), lag_max_ms=self._in_sync.lag_max_ms
+            )
         if reached is not None and reached > log.high_watermark:
             log.advance_high_watermark(reached)
             self.high_watermark.advance(reached)
 
     def follower_fetched(self, replica_id: int, *, offset: int, start_offset: int) -> None:
         """A follower has all before ``offset``, and nothing before ``start_offset`` any more."""
-        before = self.hosted.log.high_watermark
-        has_moved = self.leading().note_follower(
-            replica_id, end_offset=offset, start_offset=start_offset
+        role, log = self.leading(), self.hosted.log
+        before = log.high_watermark
+        has_moved = role.note_follower(
+            replica_id,
+            end_offset=offset,
+            start_offset=start_offset,
+            log_end=log.end_offset,
+            now_ms=self._in_sync.now_ms(),
         )
+        grown = role.grown(replica_id, high_watermark=before)
+        if grown is not None and self._in_sync.is_eligible(replica_id):
+            role.proposed = grown
+            self._in_sync.propose(self, grown)
         self._advance()
-        if self.waiting and (has_moved or self.hosted.log.high_watermark > before):
+        if self.waiting and (has_moved or log.high_watermark > before):
             self.wake()
+
+    def look_for_laggards(self) -> None:
+        """Followers that have been behind for too long are to be out of sync."""
+        role = self.leader
+        if role is None:
+            return
+        shrunk = role.shrunk(
+            self.log.end_offset, now_ms=self._in_sync.now_ms(), lag_max_ms=self._in_sync.lag_max_ms
+        )
+        if shrunk is not None:
+            role.proposed = shrunk
+            self._in_sync.propose(self, shrunk)
+
+    def in_sync_changed(self, in_sync: Iterable[int], *, partition_epoch: int) -> None:
+        """The controller has agreed to what was proposed, or to something else."""
+        role = self.leading()
+        role.in_sync, role.proposed = frozenset(in_sync), None
+        self.partition_epoch = partition_epoch
+        self._advance()
+        self.wake()
+
+    # Following
+
+    def append_as_follower(
+        self,
+        records: memoryview | bytearray,
+        *,
+        high_watermark: int,
+        start_offset: int,
+        now_ms: int,
+    ) -> None:
+        """Take over what the leader has sent, and what it says of its log."""
+        with self.hosted as log:
+            if records:
+                log.append_as_follower(records, now_ms=now_ms)
+            reached = min(high_watermark, log.end_offset)
+            if reached > log.high_watermark:
+                log.advance_high_watermark(reached)
+                self.high_watermark.advance(reached)
+            if start_offset > log.start_offset:
+                log.advance_start(min(start_offset, log.high_watermark))
+        if self.hosted.has_flush_due_by_count:
+            self._on_flush_due(self)
+        if self.waiting:
+            self.wake()
+
+    def cut(self) -> None:
+        """The log has been cut, and may end before the watermark."""
+        self.high_watermark.restart(self.log.high_watermark)
+        self.wake()
 
     def wake(self) -> None:
         """Whoever waits looks again."""
@@ -252,6 +340,21 @@ class Partition:
             return Portion(
                 region, log.high_watermark, log.last_stable_offset, log.start_offset, aborted
             )
+
+
+class _Alone:
+    """Of a broker that has no other beside it."""
+
+    lag_max_ms = 0
+
+    def now_ms(self) -> int:
+        return 0
+
+    def propose(self, partition: Partition, in_sync: frozenset[int]) -> None:
+        raise AssertionError(f"{partition.topic_partition} is to have {in_sync} in sync")
+
+    def is_eligible(self, replica_id: int) -> bool:
+        return False
 
 
 def _aborted_in(log: Log, offset: int, region: FileRegion, up_to: int) -> list[AbortedTransaction]:

@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Protocol
 
 from odradek.broker.replicas.leader import LeaderRole
-from odradek.broker.replicas.partition import Partition
+from odradek.broker.replicas.partition import InSync, Partition
 from odradek.broker.turns import Turn
 from odradek.protocol.api.leader_and_isr import LeaderAndIsrPartitionState
 from odradek.protocol.errors import (
@@ -69,6 +69,14 @@ class Moves(Protocol):
     def resume(self, partition: TopicPartition, /) -> None: ...
 
 
+class Fetching(Protocol):
+    """Who fetches what this broker follows; see fetchers.py."""
+
+    def follow(self, partition: Partition, /) -> None: ...
+
+    def forget(self, partition: TopicPartition, /) -> None: ...
+
+
 class Roles(Protocol):
     """Whoever has to know what of a topic this broker leads: the coordinators."""
 
@@ -99,8 +107,10 @@ class ReplicaManager:
         #: By TopicPartition; the type allows to look for one without making it.
         self._partitions: dict[tuple[str, int], Partition] = {}
         self._offline: set[TopicPartition] = set()
-        #: Given when it is there, as it needs this one.
+        #: Given when they are there, as they need this one.
         self.moves: Moves | None = None
+        self.in_sync: InSync | None = None
+        self.fetchers: Fetching | None = None
         #: By topic, who is told of roles in it.
         self.roles: dict[str, Roles] = {}
 
@@ -123,6 +133,14 @@ class ReplicaManager:
         """Whether its log is there, and usable or not."""
         return partition in self._partitions or partition in self._offline
 
+    async def look_for_laggards(self) -> None:
+        """Among the followers of what this broker leads."""
+        turn = Turn()
+        for partition in [*self]:
+            partition.look_for_laggards()
+            if turn.is_over:
+                await turn.next()
+
     # What the controller says
 
     def become(
@@ -141,9 +159,10 @@ class ReplicaManager:
             known.end(NotLeader(f"the log of {partition} is another now"))
             known = None
         if known is None:
-            known = Partition(hosted, on_flush_due=self._flush_due)
+            known = Partition(hosted, on_flush_due=self._flush_due, in_sync=self.in_sync)
             self._partitions[partition] = known
         if state.leader == self.broker_id:
+            self._fetch_no_more(partition)
             self._lead(known, state)
         else:
             known.follow(
@@ -151,8 +170,14 @@ class ReplicaManager:
                 leader_epoch=state.leader_epoch,
                 partition_epoch=state.partition_epoch,
             )
+            if self.fetchers is not None:
+                self.fetchers.follow(known)
         self._tell_of_role(known)
         return known
+
+    def _fetch_no_more(self, partition: TopicPartition) -> None:
+        if self.fetchers is not None:
+            self.fetchers.forget(partition)
 
     def _tell_of_role(self, partition: Partition) -> None:
         roles = self.roles.get(partition.topic_partition.topic)
@@ -203,6 +228,7 @@ class ReplicaManager:
             start_offset=partition.log.end_offset,
             replicas=state.replicas,
             in_sync=state.isr,
+            now_ms=self._now_ms(),
         )
         partition.lead(role, partition_epoch=state.partition_epoch)
 
@@ -216,6 +242,7 @@ class ReplicaManager:
                 raise FencedLeaderEpoch(
                     f"{partition} is in leader epoch {known.leader_epoch}, {leader_epoch} is over"
                 )
+            self._fetch_no_more(partition)
             known.end(NotLeader(f"{partition} has been stopped here"))
             self._tell_of_role(known)
             if is_deleted:
@@ -251,6 +278,7 @@ class ReplicaManager:
             key = partition.topic_partition
             del self._partitions[key]
             self._offline.add(key)
+            self._fetch_no_more(key)
             partition.end(KafkaStorageError(f"the log directory of {key} is offline"))
             self._tell_of_role(partition)
         log.error("%s has failed: %d partitions are offline", directory.path, len(gone))

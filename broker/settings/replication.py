@@ -1,15 +1,68 @@
 """The settings of replicas on one broker.  The names, ranges and defaults are Kafka 3.9's."""
 
-from odradek.config.definition import Importance, long
+from odradek.config.definition import Importance, integer, long
 from odradek.config.settings import Settings
 
 
 class ReplicationSettings(Settings):
-    """When it is written down what all replicas have."""
+    """How followers fetch, who counts as in sync, and when it is written down what all have."""
 
     high_watermark_checkpoint_interval_ms: int = long(
         "replica.high.watermark.checkpoint.interval.ms",
         default=5_000,
         importance=Importance.HIGH,
         doc="How often high watermarks are written down.",
+    )
+    fetchers: int = integer(
+        "num.replica.fetchers",
+        default=1,
+        importance=Importance.HIGH,
+        doc="How many connections fetch from each leader.",
+    )
+    fetch_wait_max_ms: int = integer(
+        "replica.fetch.wait.max.ms",
+        default=500,
+        importance=Importance.HIGH,
+        doc="How long a leader waits for records before it answers a follower.  It should be less "
+        "than `replica.lag.time.max.ms`.",
+    )
+    fetch_min_bytes: int = integer(
+        "replica.fetch.min.bytes",
+        default=1,
+        importance=Importance.HIGH,
+        doc="For how many bytes a leader waits.",
+    )
+    fetch_max_bytes: int = integer(
+        "replica.fetch.max.bytes",
+        default=1_048_576,
+        at_least=0,
+        importance=Importance.MEDIUM,
+        doc="How much is fetched of one partition at once; of a larger batch, all of it.",
+    )
+    fetch_response_max_bytes: int = integer(
+        "replica.fetch.response.max.bytes",
+        default=10_485_760,
+        at_least=0,
+        importance=Importance.MEDIUM,
+        doc="How much is fetched at once in all.",
+    )
+    fetch_backoff_ms: int = integer(
+        "replica.fetch.backoff.ms",
+        default=1_000,
+        at_least=0,
+        importance=Importance.MEDIUM,
+        doc="How long a partition, or a leader, that could not be fetched from is left alone.",
+    )
+    lag_time_max_ms: int = long(
+        "replica.lag.time.max.ms",
+        default=30_000,
+        importance=Importance.HIGH,
+        doc="A follower that has not come to the end of its leader's log for so long is out of "
+        "sync.",
+    )
+    socket_timeout_ms: int = integer(
+        "replica.socket.timeout.ms",
+        default=30_000,
+        importance=Importance.HIGH,
+        doc="How long a leader's answer is waited for.",
     )

@@ -1,0 +1,340 @@
+"""A follower's fetches from one leader: some of the partitions that this broker follows there.
+
+    wanted     each partition from the end of its log on, unless it is left alone for a while
+    sent       as an incremental fetch; the leader waits until there is something
+    taken      records appended, watermark and start of the leader followed
+    parted     a log that has records which its leader has not is cut, and asks again
+    refused    left alone for a while; the controller will say who leads
+
+A partition whose leader, or its epoch, is another by the time of the answer takes nothing of it.
+
+Owner: the event loop.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from time import monotonic
+from typing import Protocol
+
+from odradek.broker.metadata.picture import Node
+from odradek.broker.network.broker_clients import Client
+from odradek.broker.replicas.follower_session import Asked, FollowerSession, Wanted, have_ids
+from odradek.broker.replicas.partition import Partition
+from odradek.broker.replicas.truncation import cut_for
+from odradek.broker.settings.replication import ReplicationSettings
+from odradek.broker.turns import Turn
+from odradek.protocol.api.fetch import FetchRequest, FetchResponse
+from odradek.protocol.api.list_offsets import ListOffsetsRequest, ListOffsetsResponse
+from odradek.protocol.error_codes import ErrorCode
+from odradek.protocol.errors import DecodeError, KafkaError
+from odradek.protocol.file_region import FileRegion
+from odradek.protocol.types import ZERO_UUID, TopicPartition
+from odradek.storage.leader_epochs import NO_EPOCH, EpochEnd
+from odradek.storage.log_lookup import EARLIEST, LATEST
+from odradek.storage.manager.disk_work import DiskWork
+from odradek.storage.manager.hosted_log import HostedLog
+
+log = logging.getLogger(__name__)
+
+Line = FetchResponse.Topic.Partition
+
+#: The last by topic names, and one that tells the epoch of the broker that asks.
+BY_NAME, BY_ID = 12, 17
+LIST_OFFSETS_VERSION = 7
+#: What lies at hand is appended one after the other; nobody else waits for longer than a turn.
+_SESSION_ERRORS = frozenset(
+    {
+        ErrorCode.FETCH_SESSION_ID_NOT_FOUND,
+        ErrorCode.INVALID_FETCH_SESSION_EPOCH,
+        ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR,
+        ErrorCode.INCONSISTENT_TOPIC_ID,
+        ErrorCode.UNKNOWN_TOPIC_ID,
+    }
+)
+
+
+class Logs(Protocol):
+    """Who cuts logs."""
+
+    def truncate(self, hosted: HostedLog, offset: int, /, *, now_ms: int) -> DiskWork: ...
+
+    def truncate_fully(self, hosted: HostedLog, new_start: int, /, *, now_ms: int) -> DiskWork: ...
+
+
+class Care(Protocol):
+    """Who keeps compaction and retention away meanwhile."""
+
+    async def hold_off(self, partition: TopicPartition, /) -> None: ...
+
+    def allow(self, partition: TopicPartition, /) -> None: ...
+
+    async def carry_out(self, work: DiskWork, /) -> None: ...
+
+
+class Ground:
+    """What all fetchers of a broker stand on."""
+
+    def __init__(
+        self,
+        broker_id: int,
+        *,
+        logs: Logs,
+        care: Care,
+        settings: Callable[[], ReplicationSettings],
+        broker_epoch: Callable[[], int],
+        now_ms: Callable[[], int],
+    ) -> None:
+        self.broker_id = broker_id
+        self.logs = logs
+        self.care = care
+        self.settings = settings
+        self.broker_epoch = broker_epoch
+        self.now_ms = now_ms
+
+
+class Followed:
+    """A partition in one leader epoch."""
+
+    __slots__ = ("epoch", "partition", "rests_until")
+
+    def __init__(self, partition: Partition) -> None:
+        self.partition = partition
+        self.epoch = partition.leader_epoch
+        self.rests_until = 0.0
+
+    @property
+    def is_current(self) -> bool:
+        return self.partition.leader is None and self.partition.leader_epoch == self.epoch
+
+
+class Fetcher:
+    """One connection to one leader."""
+
+    def __init__(self, leader: Node, client: Client, ground: Ground) -> None:
+        self.leader = leader
+        self._client = client
+        self._ground = ground
+        self._session = FollowerSession()
+        self._followed: dict[TopicPartition, Followed] = {}
+        self._has_news = asyncio.Event()
+        self._is_reached = True
+        self._is_closed = False
+
+    def follow(self, partition: Partition) -> None:
+        self._followed[partition.topic_partition] = Followed(partition)
+        self._has_news.set()
+
+    def forget(self, partition: TopicPartition) -> None:
+        self._followed.pop(partition, None)
+
+    def partitions(self) -> list[Partition]:
+        return [each.partition for each in self._followed.values()]
+
+    @property
+    def is_idle(self) -> bool:
+        return not self._followed
+
+    def close(self) -> None:
+        """It ends by itself: a cut that is under way must be carried out."""
+        self._is_closed = True
+        self._followed.clear()
+        self._client.close()
+        self._has_news.set()
+
+    async def run(self) -> None:
+        while not self._is_closed:
+            await self._cut_unknown_tails()
+            wanted = self._wanted()
+            if not wanted:
+                await self._rest()
+                continue
+            try:
+                response = await self._fetch(wanted)
+            except (OSError, DecodeError) as failure:
+                await self._not_reached(failure)
+                continue
+            self._is_reached = True
+            await self._take(response)
+
+    async def _rest(self) -> None:
+        """Until there is something to fetch."""
+        self._has_news.clear()
+        rests = [each.rests_until for each in self._followed.values()]
+        timeout_s = max(0.0, min(rests) - monotonic()) if rests else None
+        try:
+            async with asyncio.timeout(timeout_s):
+                await self._has_news.wait()
+        except TimeoutError:
+            pass
+
+    async def _not_reached(self, failure: Exception) -> None:
+        if self._is_closed:
+            return
+        if self._is_reached:
+            log.warning("Broker %d cannot be fetched from: %s", self.leader.id, failure)
+        self._is_reached = False
+        self._session.lost()
+        await asyncio.sleep(self._backoff_s)
+
+    @property
+    def _backoff_s(self) -> float:
+        return self._ground.settings().fetch_backoff_ms / 1000
+
+    # Asking
+
+    def _wanted(self) -> dict[TopicPartition, Wanted]:
+        now, limit_bytes = monotonic(), self._ground.settings().fetch_max_bytes
+        wanted = {}
+        for where, followed in self._followed.items():
+            if followed.rests_until > now or not followed.is_current:
+                continue
+            partition, own = followed.partition, followed.partition.log
+            asked = Asked(
+                partition=where.partition,
+                current_leader_epoch=followed.epoch,
+                fetch_offset=own.end_offset,
+                last_fetched_epoch=own.epochs.latest_epoch,
+                log_start_offset=own.start_offset,
+                partition_max_bytes=limit_bytes,
+            )
+            wanted[where] = Wanted(asked, partition.topic_id or ZERO_UUID)
+        return wanted
+
+    async def _fetch(self, wanted: dict[TopicPartition, Wanted]) -> FetchResponse:
+        settings, ground = self._ground.settings(), self._ground
+        request = FetchRequest(
+            max_wait_ms=settings.fetch_wait_max_ms,
+            min_bytes=settings.fetch_min_bytes,
+            max_bytes=settings.fetch_response_max_bytes,
+            topics=[],
+        )
+        version = BY_ID if have_ids(wanted.values()) else BY_NAME
+        if version == BY_ID:
+            request.replica_state = FetchRequest.ReplicaState(
+                replica_id=ground.broker_id, replica_epoch=ground.broker_epoch()
+            )
+        else:
+            request.replica_id = ground.broker_id
+        self._session.fill(request, wanted)
+        response = await self._client.send(request, version=version)
+        assert isinstance(response, FetchResponse), response
+        return response
+
+    # Taking
+
+    async def _take(self, response: FetchResponse) -> None:
+        error = ErrorCode.of(response.error_code)
+        if error is not ErrorCode.NONE:
+            self._session.lost()
+            if error not in _SESSION_ERRORS:
+                log.warning("Broker %d answers no fetch: %s", self.leader.id, error.name)
+                await asyncio.sleep(self._backoff_s)
+            return
+        names = self._session.names()
+        self._session.answered(response)
+        turn = Turn()
+        for topic in response.responses:
+            name = topic.topic or names.get(topic.topic_id, "")
+            for line in topic.partitions:
+                followed = self._followed.get(TopicPartition(name, line.partition_index))
+                if followed is not None and followed.is_current:
+                    await self._take_line(followed, line)
+                if turn.is_over:
+                    await turn.next()
+
+    async def _take_line(self, followed: Followed, line: Line) -> None:
+        error = ErrorCode.of(line.error_code)
+        try:
+            if error is ErrorCode.OFFSET_OUT_OF_RANGE:
+                await self._find_place(followed)
+            elif error is not ErrorCode.NONE:
+                self._leave_alone(followed, error.name)
+            elif line.diverging_epoch.epoch >= 0 or line.diverging_epoch.end_offset >= 0:
+                parted = EpochEnd(line.diverging_epoch.epoch, line.diverging_epoch.end_offset)
+                await self._cut(followed, cut_for(followed.partition.log, parted))
+            else:
+                records = line.records or b""
+                assert not isinstance(records, FileRegion), records
+                followed.partition.append_as_follower(
+                    memoryview(records),
+                    high_watermark=line.high_watermark,
+                    start_offset=line.log_start_offset,
+                    now_ms=self._ground.now_ms(),
+                )
+        except KafkaError as failure:
+            self._leave_alone(followed, str(failure))
+        except (OSError, DecodeError) as failure:
+            self._leave_alone(followed, str(failure))
+
+    def _leave_alone(self, followed: Followed, why: str) -> None:
+        where = followed.partition.topic_partition
+        log.info("%s is not fetched from broker %d: %s", where, self.leader.id, why)
+        followed.rests_until = monotonic() + self._backoff_s
+
+    # Cutting
+
+    async def _cut_unknown_tails(self) -> None:
+        """A log without epochs cannot be compared: it goes back to what all had."""
+        for followed in [*self._followed.values()]:
+            own = followed.partition.log
+            has_tail = own.end_offset > own.high_watermark
+            if own.epochs.latest_epoch == NO_EPOCH and has_tail and followed.is_current:
+                await self._cut(followed, own.high_watermark)
+
+    async def _cut(self, followed: Followed, offset: int) -> None:
+        partition, ground = followed.partition, self._ground
+        where, end_offset = partition.topic_partition, partition.log.end_offset
+        await ground.care.hold_off(where)
+        try:
+            if not followed.is_current:
+                return
+            log.info("%s is cut at %d: it went to %d", where, offset, end_offset)
+            work = ground.logs.truncate(partition.hosted, offset, now_ms=ground.now_ms())
+            partition.cut()
+            await ground.care.carry_out(work)
+        finally:
+            ground.care.allow(where)
+
+    async def _find_place(self, followed: Followed) -> None:
+        """The leader has nothing at the end of this log: it ends before, or begins behind it."""
+        partition, ground = followed.partition, self._ground
+        own_end = partition.log.end_offset
+        leaders_end = await self._offset_at(followed, LATEST)
+        if leaders_end < own_end:
+            await self._cut(followed, leaders_end)
+            return
+        leaders_start = await self._offset_at(followed, EARLIEST)
+        if leaders_start <= own_end or not followed.is_current:
+            return  # it has records for us by now
+        where = partition.topic_partition
+        log.warning("%s begins anew at %d: its leader has nothing before", where, leaders_start)
+        await ground.care.hold_off(where)
+        try:
+            if followed.is_current:
+                work = ground.logs.truncate_fully(
+                    partition.hosted, leaders_start, now_ms=ground.now_ms()
+                )
+                partition.cut()
+                await ground.care.carry_out(work)
+        finally:
+            ground.care.allow(where)
+
+    async def _offset_at(self, followed: Followed, timestamp: int) -> int:
+        """Raises what the leader says instead."""
+        topic, number = followed.partition.topic_partition
+        asked = ListOffsetsRequest.Topic.Partition(
+            partition_index=number, current_leader_epoch=followed.epoch, timestamp=timestamp
+        )
+        request = ListOffsetsRequest(
+            replica_id=self._ground.broker_id,
+            topics=[ListOffsetsRequest.Topic(name=topic, partitions=[asked])],
+        )
+        response = await self._client.send(request, version=LIST_OFFSETS_VERSION)
+        assert isinstance(response, ListOffsetsResponse), response
+        ((line,),) = [each.partitions for each in response.topics]
+        if line.error_code:
+            raise KafkaError(error=ErrorCode.of(line.error_code))
+        return line.offset

@@ -36,6 +36,7 @@ from odradek.broker.router import Router
 from odradek.broker.schedules import start_schedules
 from odradek.broker.settings.dynamic import DynamicSettings, ProducerLimits
 from odradek.broker.settings.network import NetworkSettings
+from odradek.broker.settings.replication import ReplicationSettings
 from odradek.broker.settings.server_settings import ServerSettings
 from odradek.broker.store import store_for
 from odradek.broker.unclean_elections import UncleanElections
@@ -277,6 +278,7 @@ class Server:
     async def _follow_configs(self, store: MetadataStore, settings: DynamicSettings) -> None:
         settings.listen(NetworkSettings, self._sockets.apply)
         settings.listen(ControllerSettings, self._parts.controller.change_settings)
+        settings.listen(ReplicationSettings, self._parts.fetchers.settings_changed)
         allow = self._parts.controller.allow_unclean_elections
         settings.listen_to_topics(UncleanElections(allow))
         changes = ConfigChanges(

@@ -12,6 +12,7 @@ from odradek.broker.metadata.picture import Node
 from odradek.broker.network.broker_clients import Client
 from odradek.broker.replicas.fetcher import Fetcher, Ground
 from odradek.broker.replicas.partition import Partition
+from odradek.broker.settings.replication import ReplicationSettings
 from odradek.protocol.types import TopicPartition
 
 #: A leader's id, and the number of a connection to it.
@@ -41,6 +42,7 @@ class Fetchers:
         self._listener = listener
         self._connect = connect
         self._start = start
+        self._count = ground.settings().fetchers
         self._running: dict[_Key, Fetcher] = {}
         self._assigned: dict[TopicPartition, _Key] = {}
         #: Whose leader is not known to be anywhere.
@@ -54,8 +56,7 @@ class Fetchers:
         if node is None:
             self._homeless[where] = partition
             return
-        count = max(1, self._ground.settings().fetchers)
-        key = (node.id, (31 * hash(where.topic) + where.partition) % count)
+        key = (node.id, (31 * hash(where.topic) + where.partition) % max(1, self._count))
         self._assigned[where] = key
         self._fetcher(key, node).follow(partition)
 
@@ -83,6 +84,14 @@ class Fetchers:
                 for partition in partitions:
                     self._assigned.pop(partition.topic_partition, None)
                     self.follow(partition)
+
+    def settings_changed(self, settings: ReplicationSettings) -> None:
+        """There may be more or fewer connections for each leader."""
+        if settings.fetchers != self._count:
+            self._count = settings.fetchers
+            followed = [each for one in self._running.values() for each in one.partitions()]
+            for partition in followed:
+                self.follow(partition)
 
     def _fetcher(self, key: _Key, node: Node) -> Fetcher:
         known = self._running.get(key)

@@ -1,6 +1,6 @@
 """The settings of replicas on one broker.  The names, ranges and defaults are Kafka 3.9's."""
 
-from odradek.config.definition import Importance, integer, long
+from odradek.config.definition import Importance, Update, integer, long
 from odradek.config.settings import Settings
 
 
@@ -16,6 +16,7 @@ class ReplicationSettings(Settings):
     fetchers: int = integer(
         "num.replica.fetchers",
         default=1,
+        update=Update.CLUSTER,
         importance=Importance.HIGH,
         doc="How many connections fetch from each leader.",
     )

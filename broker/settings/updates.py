@@ -32,6 +32,7 @@ THREAD_COUNTS = (
     "num.io.threads",
     "num.network.threads",
     "num.recovery.threads.per.data.dir",
+    "num.replica.fetchers",
 )
 
 #: Of Kafka's settings that can be changed for single brokers only.

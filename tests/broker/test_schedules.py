@@ -29,7 +29,7 @@ class Care:
 def intervals(*overrides):
     settings = load(file=None, environment={}, overrides=overrides)
     noted = Noted()
-    start_schedules(noted, Care(), Care(), Care(), DynamicSettings(settings, broker_id=1))
+    start_schedules(noted, *[Care()] * 4, DynamicSettings(settings, broker_id=1))
     return {name: interval_s() for name, interval_s in noted.intervals.items()}
 
 
@@ -56,3 +56,8 @@ def test_transactions_are_looked_at_as_often_as_the_settings_say():
     assert intervals()["transactional id expiry"] == 3600
     short = "transaction.abort.timed.out.transaction.cleanup.interval.ms=500"
     assert intervals(short)["transaction timeouts"] == 0.5
+
+
+def test_laggards_are_looked_for_twice_as_often_as_one_may_lag():
+    assert intervals()["in-sync replicas"] == 15
+    assert intervals("replica.lag.time.max.ms=700")["in-sync replicas"] == 0.35

@@ -81,7 +81,7 @@ def consumed(cluster):
 def check(cluster, load):
     assert not load.failed
     found = consumed(cluster)
-    values = dict((value, offset) for offset, value in found)
+    values = {value: offset for offset, value in found}
     assert len(values) == len(found), "duplicates"
     assert {value: values.get(value) for value in load.acked} == load.acked
     wait_until(lambda: len(set(cluster.logs(Place(TOPIC, 0)))) == 1)

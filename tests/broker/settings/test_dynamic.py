@@ -197,10 +197,10 @@ async def test_of_values_that_do_not_go_together_one_is_ignored_and_the_others_h
 async def test_what_has_no_effect_is_told_once(caplog):
     settings = dynamic()
     for roll_ms in "56":
-        await settings.take(ALL, {"num.replica.fetchers": "2", "log.roll.ms": roll_ms})
+        await settings.take(ALL, {"metric.reporters": "x.Y", "log.roll.ms": roll_ms})
     (record,) = caplog.records
     assert record.message == (
-        "Of the configuration of brokers/<default> has no effect: num.replica.fetchers"
+        "Of the configuration of brokers/<default> has no effect: metric.reporters"
     )
 
 

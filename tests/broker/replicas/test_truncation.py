@@ -1,0 +1,40 @@
+"""Where a follower's log is cut, by what its leader says of epochs."""
+
+import pytest
+
+from odradek.broker.replicas.truncation import cut_for
+from odradek.storage.leader_epochs import UNKNOWN_END, EpochEnd
+from tests.support.logs import NOW_MS, opened, records_batch
+
+#: The leader's last epoch up to ours, where that ends there, and where ours is to end.  Ours has
+#: epoch 2 from 0 on, 4 from 3 on, 6 from 5 on, and ends at 8.
+CUTS = {
+    "the leader had less of our last epoch": (6, 7, 7),
+    "the leader has more of it": (6, 99, 8),
+    "of an earlier one it had less": (4, 4, 4),
+    "of an earlier one it had more than we": (4, 6, 5),
+    "of an epoch between two of ours we have none": (5, 9, 5),
+    "of one before all of ours, too": (1, 9, 0),
+    "it is newer than all of ours": (7, 6, 6),
+}
+
+
+@pytest.fixture
+def log(tmp_path):
+    log = opened(tmp_path)
+    for epoch, count in ((2, 3), (4, 2), (6, 3)):
+        for _ in range(count):
+            log.append_as_leader(records_batch(b"v"), leader_epoch=epoch, now_ms=NOW_MS)
+    log.high_watermark = 2
+    yield log
+    log.abandon()
+
+
+@pytest.mark.parametrize("case", CUTS)
+def test_it_is_cut_where_the_two_part(log, case):
+    epoch, end_offset, cut = CUTS[case]
+    assert cut_for(log, EpochEnd(epoch, end_offset)) == cut
+
+
+def test_without_an_answer_it_goes_back_to_what_all_had(log):
+    assert cut_for(log, UNKNOWN_END) == 2

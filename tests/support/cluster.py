@@ -29,6 +29,7 @@ SETTINGS = (
     "offsets.topic.num.partitions=3",
     "transaction.state.log.num.partitions=3",
     "group.initial.rebalance.delay.ms=0",
+    "controlled.shutdown.retry.backoff.ms=100",
 )
 REPLICAS, MIN_IN_SYNC = 3, 2
 

@@ -30,8 +30,16 @@ class Wire:
         self.bench = bench
         self.is_cut = False
         self.versions = set()
+        self._is_used = asyncio.Event()
+
+    async def used(self, times=1):
+        """Until it has been asked for something so many times more."""
+        for _ in range(times):
+            self._is_used.clear()
+            await self._is_used.wait()
 
     async def send(self, request, *, version):
+        self._is_used.set()
         await asyncio.sleep(0)
         if self.is_cut:
             raise ConnectionResetError("cut")
@@ -102,10 +110,13 @@ class Pair:
         """Until the follower has all, and knows that others have it too."""
         log = self.leader.log
         log.advance_high_watermark(log.end_offset)
+        await self.agree()
+        assert content(self.follower) == content(self.leader)
+
+    async def agree(self):
         async with asyncio.timeout(10):
             while self.state(self.follower) != self.state(self.leader):
-                await asyncio.sleep(0.005)
-        assert content(self.follower) == content(self.leader)
+                await self.wire.used()
 
     def state(self, partition):
         log = partition.log
@@ -189,9 +200,7 @@ async def test_a_follower_whose_place_is_gone_begins_where_the_leader_does(tmp_p
     log.advance_high_watermark(log.end_offset)
     log.advance_start(15)
     pair.wire.is_cut = False
-    async with asyncio.timeout(10):
-        while pair.state(pair.follower) != pair.state(pair.leader):
-            await asyncio.sleep(0.005)
+    await pair.agree()
     assert pair.follower.log.segments.first.base_offset == 15
 
 
@@ -213,7 +222,7 @@ async def test_what_comes_after_another_epoch_has_begun_is_not_taken(tmp_path):
     pair.epoch += 1  # the follower knows of it, and the leader does not yet
     pair.follow()
     pair.write(b"1", epoch=1)
-    await asyncio.sleep(0.05)
+    await pair.wire.used(3)
     assert pair.follower.log.end_offset == 0
 
 
@@ -224,7 +233,9 @@ async def test_nothing_is_fetched_of_what_is_forgotten(tmp_path):
     pair.fetcher.forget(pair.follower.topic_partition)
     assert pair.fetcher.is_idle
     pair.write(b"1")
-    await asyncio.sleep(0.05)
+    with pytest.raises(TimeoutError):
+        async with asyncio.timeout(0.05):
+            await pair.wire.used(2)  # one may have been on its way
     assert pair.follower.log.end_offset == 0
 
 

@@ -1,0 +1,53 @@
+"""Who is in sync: followers that fall behind are left out, and come back."""
+
+import os
+import signal
+
+from confluent_kafka import KafkaError, Producer
+
+from tests.support.cluster_load import TOPIC, Load, check
+from tests.support.group_members import wait_until
+
+
+def followers(cluster):
+    leader = cluster.leader(TOPIC)
+    return [each for each in cluster.brokers if each is not leader]
+
+
+def in_sync(cluster):
+    return len(cluster.partitions(TOPIC)[0][1])
+
+
+def test_R2_a_follower_that_is_paused_is_out_of_sync_and_comes_back(cluster):
+    cluster.create(TOPIC)
+    with Load(cluster) as load:
+        load.wait_for_more()
+        paused, _ = followers(cluster)
+        os.kill(paused.pid, signal.SIGSTOP)
+        wait_until(lambda: in_sync(cluster) == 2)
+        load.wait_for_more()
+        os.kill(paused.pid, signal.SIGCONT)
+        wait_until(lambda: cluster.is_whole(TOPIC))
+        load.wait_for_more()
+    check(cluster, load)
+
+
+def test_R3_too_few_in_sync_acknowledge_nothing(cluster):
+    cluster.create(TOPIC)
+    leader = cluster.leader(TOPIC)
+    for broker in followers(cluster):
+        broker.kill()
+    wait_until(lambda: in_sync(cluster) == 1)
+    told = []
+    producer = Producer(
+        {
+            "bootstrap.servers": leader.address,
+            "acks": "all",
+            "retries": 0,
+            "message.timeout.ms": 20_000,
+        }
+    )
+    producer.produce(TOPIC, b"v", partition=0, on_delivery=lambda failure, _: told.append(failure))
+    producer.flush(30)
+    (failure,) = told
+    assert failure.code() in (KafkaError.NOT_ENOUGH_REPLICAS, KafkaError._MSG_TIMED_OUT)

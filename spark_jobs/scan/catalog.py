@@ -21,6 +21,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from odradek.protocol.types import TopicPartition
 from odradek.spark_jobs.scan.damage import ScanFailed
@@ -49,7 +50,9 @@ class Segment:
 
     def beside(self, content: Content) -> str:
         """Another file of the same segment."""
-        return self.path.replace(Content.BATCHES.value, content.value)
+        # A topic may have ".log" in its name, and so a directory.
+        directory, slash, name = self.path.rpartition("/")
+        return f"{directory}{slash}{name.replace(Content.BATCHES.value, content.value)}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +76,7 @@ def partition_logs(options: Options) -> list[PartitionLog]:
     """Those that are wanted, by topic and partition."""
     furthest: dict[tuple[str, int], PartitionLog] = {}
     for path in options.paths:
-        for log in _logs_in(path.rstrip("/") or "/", options):
+        for log in _logs_in(path, options):
             key = (log.topic, log.partition)
             if key not in furthest or _reach(log) > _reach(furthest[key]):
                 furthest[key] = log
@@ -90,38 +93,48 @@ def _reach(log: PartitionLog) -> tuple[int, int, int]:
 
 
 def _logs_in(path: str, options: Options) -> Iterator[PartitionLog]:
+    found = directories_at(path)
+    watermarks = offsets_in(found.log_dir, HIGH_WATERMARKS)
+    starts = offsets_in(found.log_dir, LOG_START_OFFSETS) or {}
+    for partition, directory in found.partitions.items():
+        if options.wants(*partition):
+            watermark = None if watermarks is None else watermarks.get(partition, 0)
+            if options.ignore_high_watermark:
+                watermark = None
+            yield partition_log(partition, directory, starts.get(partition, 0), watermark)
+
+
+class Directories(NamedTuple):
+    """Those of partitions, and the log directory that they are in."""
+
+    log_dir: str
+    partitions: dict[TopicPartition, str]
+
+
+def directories_at(path: str) -> Directories:
+    """``path`` is a log directory or a partition's; ScanFailed if it is neither."""
+    path = path.rstrip("/") or "/"
     system = file_system_of(path)
     if not system.is_directory(path):
         raise ScanFailed(f"{path}: no such directory")
     own = directory_named(path.rsplit("/", 1)[-1])
     names = system.names(path)
     if own is not None and any(file_named(name) for name in names):
-        directories, log_dir = {own.partition: path}, path.rsplit("/", 1)[0]
-    else:
-        log_dir = path
-        directories = {
-            known.partition: joined(path, name)
-            for name in names
-            if (known := directory_named(name)) and known.purpose is Purpose.LOG
-        }
-        if not directories:
-            raise ScanFailed(f"{path}: neither a log directory nor a partition's")
-    watermarks = _offsets(system, log_dir, HIGH_WATERMARKS)
-    starts = _offsets(system, log_dir, LOG_START_OFFSETS) or {}
-    for partition, directory in directories.items():
-        if options.wants(*partition):
-            watermark = None if watermarks is None else watermarks.get(partition, 0)
-            if options.ignore_high_watermark:
-                watermark = None
-            yield _log(system, partition, directory, starts.get(partition, 0), watermark)
+        return Directories(path.rsplit("/", 1)[0], {own.partition: path})
+    directories = {
+        known.partition: joined(path, name)
+        for name in names
+        if (known := directory_named(name)) and known.purpose is Purpose.LOG
+    }
+    if not directories:
+        raise ScanFailed(f"{path}: neither a log directory nor a partition's")
+    return Directories(path, directories)
 
 
-def _offsets(
-    system: FileSystem, directory: str, file: OffsetCheckpoint
-) -> dict[TopicPartition, int] | None:
+def offsets_in(directory: str, file: OffsetCheckpoint) -> dict[TopicPartition, int] | None:
     """None if there is no such file."""
     path = joined(directory, file.name)
-    content = read_whole(system, path)
+    content = read_whole(file_system_of(directory), path)
     if content is None:
         return None
     try:
@@ -130,13 +143,11 @@ def _offsets(
         raise ScanFailed(str(damaged)) from damaged
 
 
-def _log(
-    system: FileSystem,
-    partition: TopicPartition,
-    directory: str,
-    start_offset: int,
-    high_watermark: int | None,
+def partition_log(
+    partition: TopicPartition, directory: str, start_offset: int, high_watermark: int | None
 ) -> PartitionLog:
+    """As it is found in its directory; the offsets are those of the log directory's checkpoints."""
+    system = file_system_of(directory)
     names = [known for name in system.names(directory) if (known := file_named(name))]
     segments = _segments(system, directory, names)
     first = segments[0].base_offset if segments else 0

@@ -74,7 +74,16 @@ def for_a_person(column: str, cell: Any, *, is_timestamp: bool = False) -> str:
         return "yes" if cell else "no"
     if isinstance(cell, int | float):
         return in_time(cell) if is_timestamp else in_unit(column, cell)
-    return str(for_csv(cell))
+    return _printable(str(for_csv(cell)))
+
+
+def _printable(text: str) -> str:
+    """A key may have anything in it, and neither a terminal nor a page shall obey it."""
+    if text.isprintable():
+        return text
+    return "".join(
+        sign if sign.isprintable() else sign.encode("unicode_escape").decode() for sign in text
+    )
 
 
 def in_time(milliseconds: float) -> str:

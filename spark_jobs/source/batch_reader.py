@@ -36,7 +36,7 @@ class BatchReader(DataSourceReader):
     def __init__(self, request: Request) -> None:
         if request.max_offsets_per_trigger is not None:
             raise ScanFailed("maxOffsetsPerTrigger: only a stream has triggers")
-        if request.starts_at_latest:
+        if request.starting_offsets == "latest":
             raise ScanFailed("startingOffsets: latest makes sense for a stream only")
         self._request = request
 

@@ -13,6 +13,7 @@ from pyspark.sql.types import StructType
 
 from odradek.spark_jobs.source.batch_reader import BatchReader
 from odradek.spark_jobs.source.request import default_schema, request_of
+from odradek.spark_jobs.source.stream_reader import StreamReader
 
 
 class OdradekSource(DataSource):
@@ -28,3 +29,6 @@ class OdradekSource(DataSource):
 
     def reader(self, schema: StructType) -> BatchReader:
         return BatchReader(request_of(self.options, schema))
+
+    def streamReader(self, schema: StructType) -> StreamReader:
+        return StreamReader(request_of(self.options, schema))

@@ -38,7 +38,7 @@ class Request:
     options: Options
     schema: StructType
     is_damage_report: bool = False
-    starts_at_latest: bool = False  # of a stream
+    starting_offsets: str | None = None  # as they were given
     max_offsets_per_trigger: int | None = None
 
 
@@ -58,7 +58,7 @@ def request_of(given: Mapping[str, str], schema: StructType) -> Request:
             options,
             schema,
             is_damage_report=told.is_damage_report,
-            starts_at_latest=told.starts_at_latest,
+            starting_offsets=told.starting_offsets,
             max_offsets_per_trigger=told.max_offsets_per_trigger,
         )
 
@@ -75,8 +75,8 @@ class _Told:
         if self.is_damage_report:
             del self._given["view"]
             self._damage_columns = self._given.pop("columns", "")
-        self.starts_at_latest = self._given.get("startingoffsets", "").strip() == "latest"
-        if self.starts_at_latest:
+        self.starting_offsets = self._given.get("startingoffsets", "").strip() or None
+        if self.starting_offsets == "latest":
             del self._given["startingoffsets"]
         self.max_offsets_per_trigger = _positive(
             "maxOffsetsPerTrigger", self._given.pop("maxoffsetspertrigger", None)

@@ -126,7 +126,7 @@ def directories_at(path: str) -> Directories:
         for name in names
         if (known := directory_named(name)) and known.purpose is Purpose.LOG
     }
-    if not directories:
+    if not directories and HIGH_WATERMARKS.name not in names:
         raise ScanFailed(f"{path}: neither a log directory nor a partition's")
     return Directories(path, directories)
 

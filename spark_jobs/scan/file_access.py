@@ -147,6 +147,15 @@ class ArrowFiles:
         return path.removeprefix(self._prefix).rstrip("/")
 
 
+def arrow_file_system(path: str) -> tuple[Any, str]:
+    """The one of pyarrow that has the path, and what it is called in there."""
+    if "://" in path:
+        return _opened_by_arrow(path) or _opened_by_fsspec(path)
+    from pyarrow.fs import LocalFileSystem
+
+    return LocalFileSystem(), os.path.abspath(path)
+
+
 def _opened_by_arrow(uri: str) -> tuple[Any, str] | None:
     import pyarrow
     from pyarrow.fs import FileSystem as ArrowFileSystem

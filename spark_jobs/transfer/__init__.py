@@ -5,6 +5,7 @@
     export_plan.py    what is to be exported, in pieces that can be written by themselves
     export_files.py   a piece as files of Parquet, by date
     export_rows.py    the records of an export, in the order of their offsets
+    restore_plan.py   which files are to be restored to which partition
     target.py         the topics that an export is to be restored to: there, large enough, empty
     restoring.py      the records of one partition, through a producer
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from heapq import heapreplace, heappop, heappush
+from heapq import heappop, heappush
 from typing import NamedTuple
 
 import pyarrow as pa
@@ -44,23 +44,29 @@ class ExportedRecord(NamedTuple):
 def exported_records(files: Iterable[PlacedFile]) -> Iterator[ExportedRecord]:
     """``files`` are of one partition."""
     waiting = sorted(files, key=lambda each: each.file.first_offset, reverse=True)
-    reading: list[tuple[ExportedRecord, int, Iterator[ExportedRecord]]] = []
+    reading: list[_Reading] = []  # a heap; the number keeps records from being compared
     while waiting or reading:
-        while waiting and (not reading or waiting[-1].file.first_offset < reading[0][0].offset):
-            rows = _records_in(waiting.pop())
-            first = next(rows, None)
-            if first is not None:
-                # The number keeps iterators from being compared.
-                heappush(reading, (first, len(waiting), rows))
-        if not reading:
-            continue
-        record, number, rows = reading[0]
+        while waiting and (not reading or waiting[-1].file.first_offset < reading[0].offset):
+            placed = waiting.pop()
+            _go_on(reading, _records_in(placed), number=len(waiting))
+        _, number, record, rows = heappop(reading)
         yield record
-        following = next(rows, None)
-        if following is None:
-            heappop(reading)
-        else:
-            heapreplace(reading, (following, number, rows))
+        _go_on(reading, rows, number=number)
+
+
+class _Reading(NamedTuple):
+    """A file that is being read; the record is the next one."""
+
+    offset: int
+    number: int
+    record: ExportedRecord
+    rows: Iterator[ExportedRecord]
+
+
+def _go_on(reading: list[_Reading], rows: Iterator[ExportedRecord], *, number: int) -> None:
+    record = next(rows, None)
+    if record is not None:
+        heappush(reading, _Reading(record.offset, number, record, rows))
 
 
 def _records_in(placed: PlacedFile) -> Iterator[ExportedRecord]:

@@ -1,4 +1,4 @@
-"""Restore: such an export back into topics, through a producer.
+"""Restore: an export back into topics, through a producer.
 
     partitions  what was sent, and what an earlier attempt had sent before
 

@@ -1,4 +1,4 @@
-"""Tables through Spark itself: the same rows as the scanner's, damage in each mode, one-line errors."""
+"""Tables through Spark itself: rows as the scanner's, damage in each mode, errors in a line."""
 
 import pytest
 from pyspark.errors import PySparkException
@@ -14,6 +14,8 @@ from tests.support.scans import ALL_COLUMNS, LogDirectory
 from tests.support.spark_session import rows, table
 
 RECORDS = 50
+#: Offsets that are left of damage.
+SOUND = [0, 1, 2, 3, *range(5, 10), *range(20, 29), *range(30, 40)]
 
 
 def records(first, count):
@@ -90,12 +92,10 @@ class TestDamage:
         directory.size = len(made[0])
         return directory
 
-    SOUND = [0, 1, 2, 3, *range(5, 10), *range(20, 29), *range(30, 40)]
-
     @pytest.mark.parametrize("mode", ["PERMISSIVE", "DROPMALFORMED"])
     def test_is_left_out(self, spark, damaged, mode):
         frame = table(spark, damaged.path, columns="offset", mode=mode)
-        assert [row.offset for row in frame.collect()] == self.SOUND
+        assert [row.offset for row in frame.collect()] == SOUND
 
     def test_has_a_report(self, spark, damaged):
         found = rows(table(spark, damaged.path, view="damage"))
@@ -132,46 +132,51 @@ def test_what_makes_no_sense_is_told_in_a_line(spark, directory, options, line):
     assert one_line(failed.value) == line
 
 
-class Numbers(DataSource):
-    """Filters what it is asked to, as Spark's documents say that a source may."""
+def numbers():
+    """A source that filters what it is asked to, as Spark's documents say that it may.
 
-    @classmethod
-    def name(cls):
-        return "numbers"
+    Its classes are pickled by value, since workers cannot import tests.
+    """
 
-    def schema(self):
-        return "id int"
+    class Reader(DataSourceReader):
+        def __init__(self):
+            self.below = 100
 
-    def reader(self, schema):
-        return NumbersReader()
+        def pushFilters(self, filters):
+            for each in filters:
+                if isinstance(each, LessThan):
+                    self.below = each.value
+                else:
+                    yield each
 
+        def partitions(self):
+            return [InputPartition(self.below)]
 
-class NumbersReader(DataSourceReader):
-    def __init__(self):
-        self.below = 100
+        def read(self, partition):
+            yield from ((number,) for number in range(partition.value))
 
-    def pushFilters(self, filters):
-        for each in filters:
-            if isinstance(each, LessThan):
-                self.below = each.value
-            else:
-                yield each
+    class Numbers(DataSource):
+        @classmethod
+        def name(cls):
+            return "numbers"
 
-    def partitions(self):
-        return [InputPartition(self.below)]
+        def schema(self):
+            return "id int"
 
-    def read(self, partition):
-        yield from ((number,) for number in range(partition.value))
+        def reader(self, schema):
+            return Reader()
+
+    return Numbers
 
 
 def test_this_spark_still_leaks_the_filters_of_one_query_into_another(spark):
     """Once this fails, filters may be pushed down to our source, too (issue 9): it stays off."""
     spark.conf.set("spark.sql.python.filterPushdown.enabled", "true")
     try:
-        spark.dataSource.register(Numbers)
-        numbers = spark.read.format("numbers").load()
-        assert numbers.where(col("id") < 10).count() == 10
-        assert numbers.count() == 10  # of 100
+        spark.dataSource.register(numbers())
+        frame = spark.read.format("numbers").load()
+        assert frame.where(col("id") < 10).count() == 10
+        assert frame.count() == 10  # of 100
     finally:
         spark.conf.unset("spark.sql.python.filterPushdown.enabled")
 

@@ -1,14 +1,15 @@
 """Tables through Spark itself: rows as the scanner's, damage in each mode, errors in a line."""
 
 import pytest
+from pyspark.cloudpickle import register_pickle_by_value
 from pyspark.errors import PySparkException
-from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition, LessThan
 from pyspark.sql.functions import col, count_distinct
 from pyspark.sql.functions import sum as total
 
 from odradek.protocol.records.compression import Codec
 from odradek.protocol.records.record import Header, Record
 from odradek.spark_jobs.source.failures import one_line
+from tests.support import filtering_source
 from tests.support.batches import batch_of
 from tests.support.scans import ALL_COLUMNS, LogDirectory
 from tests.support.spark_session import rows, table
@@ -132,51 +133,15 @@ def test_what_makes_no_sense_is_told_in_a_line(spark, directory, options, line):
     assert one_line(failed.value) == line
 
 
-def numbers():
-    """A source that filters what it is asked to, as Spark's documents say that it may.
-
-    Its classes are pickled by value, since workers cannot import tests.
-    """
-
-    class Reader(DataSourceReader):
-        def __init__(self):
-            self.below = 100
-
-        def pushFilters(self, filters):
-            for each in filters:
-                if isinstance(each, LessThan):
-                    self.below = each.value
-                else:
-                    yield each
-
-        def partitions(self):
-            return [InputPartition(self.below)]
-
-        def read(self, partition):
-            yield from ((number,) for number in range(partition.value))
-
-    class Numbers(DataSource):
-        @classmethod
-        def name(cls):
-            return "numbers"
-
-        def schema(self):
-            return "id int"
-
-        def reader(self, schema):
-            return Reader()
-
-    return Numbers
-
-
 def test_this_spark_still_leaks_the_filters_of_one_query_into_another(spark):
     """Once this fails, filters may be pushed down to our source, too (issue 9): it stays off."""
     spark.conf.set("spark.sql.python.filterPushdown.enabled", "true")
     try:
-        spark.dataSource.register(numbers())
+        register_pickle_by_value(filtering_source)  # workers cannot import tests
+        spark.dataSource.register(filtering_source.Numbers)
         frame = spark.read.format("numbers").load()
         assert frame.where(col("id") < 10).count() == 10
-        assert frame.count() == 10  # of 100
+        assert frame.count() == 10  # of filtering_source.NUMBERS
     finally:
         spark.conf.unset("spark.sql.python.filterPushdown.enabled")
 

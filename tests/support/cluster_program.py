@@ -6,6 +6,7 @@ Nothing of the tests can be imported where it runs.
 import json
 import os
 import sys
+from typing import Any
 
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
@@ -21,6 +22,10 @@ def where(_: int) -> tuple[str, str]:
     return os.getcwd(), str(odradek.__file__)
 
 
+def tell(what: dict[str, Any]) -> None:
+    sys.stdout.write(json.dumps(what) + "\n")
+
+
 def main() -> None:
     session = SparkSession.builder.getOrCreate()
     register(session)
@@ -33,11 +38,11 @@ def main() -> None:
         "executors": sorted({place for place, _ in places}),
         "modules": sorted({module for _, module in places}),
     }
-    print(json.dumps(told))
+    tell(told)
     try:
         frame.option("topics", "packed").load().collect()
     except PySparkException as failure:
-        print(json.dumps({"line": one_line(failure)}))
+        tell({"line": one_line(failure)})
     session.stop()
 
 

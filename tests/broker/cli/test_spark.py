@@ -1,7 +1,5 @@
 """``odradek spark``: which jobs there are, the zip for workers, and what has to be installed."""
 
-import subprocess
-import sys
 from zipfile import ZipFile
 
 import pytest

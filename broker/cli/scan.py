@@ -32,6 +32,7 @@ def add_to(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> Non
             "odradek scan /var/lib/kafka --topics orders --columns offset,key,value --limit 10",
             "odradek scan /var/lib/kafka --view batches --output csv",
             "odradek scan s3://bucket/logs --topics orders --output parquet --to orders.parquet",
+            "odradek scan /var/lib/kafka --content offsets --group billing",
         ),
     )
     parser.add_argument(
@@ -41,6 +42,7 @@ def add_to(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> Non
         help="a log directory or a partition's directory, or a URI of one, such as s3://bucket/logs",
     )
     _add_selection(parser)
+    _add_content(parser)
     _add_reading(parser)
     _add_output(parser)
     parser.set_defaults(run=run)
@@ -67,6 +69,23 @@ def _add_selection(parser: argparse.ArgumentParser) -> None:
         help="up to the first record of each partition that is as young",
     )
     group.add_argument("--limit", metavar="N", type=_natural, help="no more rows than this")
+
+
+def _add_content(parser: argparse.ArgumentParser) -> None:
+    group = parser.add_argument_group("what internal topics mean")
+    group.add_argument(
+        "--content",
+        choices=["raw", "offsets", "transactions"],
+        help="offsets: what groups have committed, from __consumer_offsets; transactions: the "
+        "states of transactional ids, from __transaction_state; raw: bytes, as if not given",
+    )
+    group.add_argument("--group", metavar="ID", help="only this one's offsets: one partition")
+    group.add_argument("--transactional-id", metavar="ID", help="only this one's transactions")
+    group.add_argument(
+        "--partition-count",
+        metavar="N",
+        help="how many partitions the internal topic has, where not all of them are in PATH",
+    )
 
 
 def _add_reading(parser: argparse.ArgumentParser) -> None:
@@ -128,6 +147,10 @@ _OPTIONS = {
     "starting_timestamp": "startingTimestamp",
     "ending_timestamp": "endingTimestamp",
     "view": "view",
+    "content": "content",
+    "group": "group",
+    "transactional_id": "transactionalId",
+    "partition_count": "partitionCount",
     "columns": "columns",
     "include_headers": "includeHeaders",
     "include_control": "includeControl",

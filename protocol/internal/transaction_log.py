@@ -9,8 +9,8 @@ version, which is not part of the messages below; a null value deletes.
                              transaction version as tagged fields (KIP-890); written from
                              transaction.version 1 on
 
-All versions are read.  ``transaction_status`` is a number of STATUSES.  ``transaction_partitions`` is
-null in state Empty.
+All versions are read.  ``transaction_status`` is a number of STATUSES; ``transaction_partitions``
+is null in state Empty.
 """
 
 from collections.abc import Mapping

@@ -9,7 +9,7 @@ from odradek.spark_jobs.contents.home_partition import home_partition
     ("present", "partition_count", "home"),
     [
         (range(50), None, 14),
-        (range(7), None, 5),
+        (range(7), None, 4),
         ([0], None, 0),
         ([0, 1, 3], None, None),  # some are somewhere else
         ([1], None, None),

@@ -2,6 +2,7 @@
 
     scan/      the scanner and decoder below Spark: segment files as Arrow record batches
     contents/  what the records of internal topics mean
+    source/    the Spark data source over it, for tables and streams
 
-The Spark source and the jobs on it are to come.
+The jobs on it are to come.
 """

@@ -29,7 +29,7 @@ _VERSION = re.compile(r'^JAVA_VERSION="(?:1\.)?(\d+)', re.MULTILINE)
 
 
 def provide_java(environment: MutableMapping[str, str] = os.environ) -> Path:
-    """The home of a Java that Spark runs on, and JAVA_HOME set to it; ScanFailed if there is none."""
+    """The home of one that Spark runs on; JAVA_HOME is set to it.  ScanFailed if there is none."""
     told = environment.get("JAVA_HOME")
     if told:
         if not _program(Path(told)).is_file():

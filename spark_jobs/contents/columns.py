@@ -4,8 +4,8 @@ Names that a record of any topic has, too, mean here what the record is about: `
 ``partition`` and ``offset`` are what a group has committed.  Where the record itself stands is told
 by ``logPartition``, ``logOffset`` and ``logTimestamp``.
 
-    recordType      OffsetCommit, GroupMetadata, ...: the kind that the key's version stands for; the
-                    number of a kind that is not known, CommitMarker or AbortMarker of a transaction
+    recordType      OffsetCommit, GroupMetadata, ...: the kind that the key's version stands for, or
+                    the version itself if that is not known; CommitMarker, AbortMarker
     deleted         the value is null: what the key names is gone
     generation      of a classic group, or the epoch of one of the consumer protocol
     memberCount     of a classic group

@@ -1,6 +1,6 @@
 """The records of ``__consumer_offsets``: committed offsets, and what coordinators keep of groups.
 
-A key's version tells what kind of record it is (protocol/internal/log_record.py).  Of the kinds that
+A key's version tells what kind of record it is (protocol/internal/log_record.py).  Of kinds that
 are not offsets, little is told: whose they are, and the generation or epoch of the group.  Kinds
 that only a newer broker knows are told by their number, since such records are no damage: older
 brokers pass them over.

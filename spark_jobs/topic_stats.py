@@ -162,7 +162,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--headers-only",
         action="store_true",
-        help="no sizes and no keys: only what the headers of batches tell, in a fraction of the time",
+        help="no sizes and no keys: only what the headers of batches tell, in much less time",
     )
     parser.add_argument(
         "--bucket",

@@ -54,6 +54,7 @@ class Call:
     args: argparse.Namespace
     session: SparkSession
     started_at_s: float = field(default_factory=time.monotonic)
+    _kept: list[DataFrame] = field(default_factory=list)
 
     @property
     def options(self) -> dict[str, str]:
@@ -65,6 +66,16 @@ class Call:
         every = {**self.options, **options}
         told = {name: value for name, value in every.items() if value is not None}
         return self.session.read.format("odradek").options(**told).load()
+
+    def keep(self, rows: DataFrame) -> DataFrame:
+        """Computed now, and not again by those tables that are made of it."""
+        self._kept.append(rows.persist())
+        rows.count()
+        return rows
+
+    def let_go(self) -> None:
+        for rows in self._kept:
+            rows.unpersist()
 
     def progress(self, text: str) -> None:
         passed_s = time.monotonic() - self.started_at_s
@@ -129,6 +140,8 @@ class Job:
             except (PySparkException, Py4JError) as failure:
                 line = one_line(failure) or str(failure).strip().splitlines()[0]
                 raise ScanFailed(line) from failure
+            finally:
+                call.let_go()
             call.progress("done")
         return result.exit_status or (FAILED if damage else DONE)
 

@@ -77,6 +77,15 @@ class Call:
         for rows in self._kept:
             rows.unpersist()
 
+    def damage(self, **options: str | None) -> list[Table]:
+        """What is left out of such a read, in one table or none; none, too, if not to be told."""
+        if self.options.get("mode", "permissive") != "permissive":
+            return []
+        self.progress("looking for damage")
+        damage = self.read(view="damage", **options)
+        table = Table("damage", "Damaged ranges, which were left out", damage).collected()
+        return [table] if table.rows.num_rows else []
+
     def progress(self, text: str) -> None:
         passed_s = time.monotonic() - self.started_at_s
         print(f"odradek {self.name}: {passed_s:.1f} s: {text}", file=sys.stderr, flush=True)
@@ -135,7 +144,7 @@ class Job:
             call = Call(self.name, args, session)
             try:
                 result = self.run(call)
-                damage = self._damage(call)
+                damage = call.damage() if self.tells_damage else []
                 outputs.write([*result.tables, *damage], args, title=self._title)
             except (PySparkException, Py4JError) as failure:
                 line = one_line(failure) or str(failure).strip().splitlines()[0]
@@ -148,11 +157,3 @@ class Job:
     @property
     def _title(self) -> str:
         return self.summary.strip().splitlines()[0].rstrip(".")
-
-    def _damage(self, call: Call) -> list[Table]:
-        if not self.tells_damage or call.options.get("mode", "permissive") != "permissive":
-            return []
-        call.progress("looking for damage")
-        damage = call.read(view="damage")
-        table = Table("damage", "Damaged ranges, which were left out", damage).collected()
-        return [table] if table.rows.num_rows else []

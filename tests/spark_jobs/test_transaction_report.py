@@ -169,7 +169,7 @@ def _aborted(path, recorded):
             for batch in _batches(path / each.name):
                 is_own = batch.producer_id == entry.producer_id and batch.is_transactional
                 if is_own and entry.first_offset <= batch.base_offset < entry.last_offset:
-                    amounts[place][0] += batch.record_count
+                    amounts[place][0] += batch.count
                     amounts[place][1] += batch.size_bytes
     return counts, amounts
 

@@ -38,6 +38,23 @@ LOOKS = (
     ),
 )
 
+#: What the keys and values of internal topics stand for.
+CONTENTS = (
+    Flag(
+        "content",
+        "offsets: what groups have committed, from __consumer_offsets; transactions: the states of "
+        "transactional ids, from __transaction_state; raw: bytes, as if not given",
+        choices=("raw", "offsets", "transactions"),
+    ),
+    Flag("group", "only this one's offsets, from the one partition that has them", "ID"),
+    Flag("transactionalId", "only this one's transactions, likewise", "ID"),
+    Flag(
+        "partitionCount",
+        "how many partitions the internal topic has, where not all of them are in PATH",
+        "N",
+    ),
+)
+
 
 def add_to(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     parser = commands.add_parser(
@@ -51,10 +68,12 @@ def add_to(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> Non
             "odradek scan /var/lib/kafka --topics orders --columns offset,key,value --limit 10",
             "odradek scan /var/lib/kafka --view batches --output csv",
             "odradek scan s3://bucket/logs --topics orders --output parquet --to orders.parquet",
+            "odradek scan /var/lib/kafka --content offsets --group billing",
         ),
     )
     add_paths(parser)
     _add_selection(parser)
+    add_flags(parser.add_argument_group("what internal topics mean"), CONTENTS)
     add_flags(parser.add_argument_group("how to read them"), (*LOOKS, *READING))
     _add_output(parser)
     parser.set_defaults(run=run)
@@ -94,7 +113,7 @@ def run(arguments: argparse.Namespace) -> int:
         print(f"odradek: {damage}", file=sys.stderr)
 
     try:
-        options = options_of(options_given(arguments, (*SELECTION, *LOOKS, *READING)))
+        options = options_of(options_given(arguments, (*SELECTION, *CONTENTS, *LOOKS, *READING)))
         batches = scan_all(options, report)
         if arguments.limit is not None:
             batches = _first(batches, arguments.limit)

@@ -80,9 +80,16 @@ def _plain(cell: Any) -> Any:
     """What JSON has."""
     if isinstance(cell, bytes):
         return json_value(cell)
-    if isinstance(cell, list):  # headers
-        return [[header["key"], json_value(header["value"])] for header in cell]
+    if isinstance(cell, list):
+        return [_plain_element(each) for each in cell]
     return cell
+
+
+def _plain_element(element: dict[str, Any]) -> Any:
+    """A header, or a partition of a transaction."""
+    if "key" in element:
+        return [element["key"], json_value(element["value"])]
+    return element
 
 
 def _text(cell: Any) -> Any:
@@ -92,5 +99,11 @@ def _text(cell: Any) -> Any:
     if isinstance(cell, bytes):
         return cell.decode("utf-8", "backslashreplace")
     if isinstance(cell, list):
-        return ",".join(f"{each['key']}={_text(each['value'] or b'')}" for each in cell)
+        return ",".join(_element_text(each) for each in cell)
     return cell
+
+
+def _element_text(element: dict[str, Any]) -> str:
+    if "key" in element:
+        return f"{element['key']}={_text(element['value'] or b'')}"
+    return f"{element['topic']}-{element['partition']}"

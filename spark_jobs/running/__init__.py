@@ -3,6 +3,7 @@
 job.py          a job from its arguments to its exit status
 flags.py        which records are wanted: the flags of ``odradek scan`` and of every job
 selection.py    which partitions, for jobs about whole ones
+durations.py    lengths of time, and how to cut one into equal parts
 session.py      the Spark session, and what is missing for one
 result.py       what a job has found: tables, and charts of them
 cells.py        cells as text, as JSON, as a person reads them

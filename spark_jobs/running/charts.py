@@ -32,11 +32,16 @@ Lines = dict[str, dict[float, float]]
 
 def svg(chart: Chart, rows: Sequence[Row]) -> str:
     """A figure; nothing where there is nothing to be shown."""
-    drawn = [row for row in rows if row[chart.x] is not None and row[chart.y] is not None]
+    drawn = [row for row in rows if _is_meant(chart, row)]
     if not drawn:
         return ""
     picture = _lines(chart, drawn) if chart.shape is Shape.LINES else _bars(chart, drawn)
     return f"<figure><figcaption>{escape(chart.title)}</figcaption>\n{picture}\n</figure>\n"
+
+
+def _is_meant(chart: Chart, row: Row) -> bool:
+    is_chosen = chart.only is None or row[chart.only[0]] == chart.only[1]
+    return is_chosen and row[chart.x] is not None and row[chart.y] is not None
 
 
 def _lines(chart: Chart, rows: Sequence[Row]) -> str:

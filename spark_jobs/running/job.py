@@ -54,6 +54,7 @@ class Call:
     args: argparse.Namespace
     session: SparkSession
     started_at_s: float = field(default_factory=time.monotonic)
+    _kept: list[DataFrame] = field(default_factory=list)
 
     @property
     def options(self) -> dict[str, str]:
@@ -65,6 +66,25 @@ class Call:
         every = {**self.options, **options}
         told = {name: value for name, value in every.items() if value is not None}
         return self.session.read.format("odradek").options(**told).load()
+
+    def keep(self, rows: DataFrame) -> DataFrame:
+        """Computed now, and not again by those tables that are made of it."""
+        self._kept.append(rows.persist())
+        rows.count()
+        return rows
+
+    def let_go(self) -> None:
+        for rows in self._kept:
+            rows.unpersist()
+
+    def damage(self, **options: str | None) -> list[Table]:
+        """What is left out of such a read, in one table or none; none, too, if not to be told."""
+        if self.options.get("mode", "permissive") != "permissive":
+            return []
+        self.progress("looking for damage")
+        damage = self.read(view="damage", **options)
+        table = Table("damage", "Damaged ranges, which were left out", damage).collected()
+        return [table] if table.rows.num_rows else []
 
     def progress(self, text: str) -> None:
         passed_s = time.monotonic() - self.started_at_s
@@ -124,22 +144,16 @@ class Job:
             call = Call(self.name, args, session)
             try:
                 result = self.run(call)
-                damage = self._damage(call)
+                damage = call.damage() if self.tells_damage else []
                 outputs.write([*result.tables, *damage], args, title=self._title)
             except (PySparkException, Py4JError) as failure:
                 line = one_line(failure) or str(failure).strip().splitlines()[0]
                 raise ScanFailed(line) from failure
+            finally:
+                call.let_go()
             call.progress("done")
         return result.exit_status or (FAILED if damage else DONE)
 
     @property
     def _title(self) -> str:
         return self.summary.strip().splitlines()[0].rstrip(".")
-
-    def _damage(self, call: Call) -> list[Table]:
-        if not self.tells_damage or call.options.get("mode", "permissive") != "permissive":
-            return []
-        call.progress("looking for damage")
-        damage = call.read(view="damage")
-        table = Table("damage", "Damaged ranges, which were left out", damage).collected()
-        return [table] if table.rows.num_rows else []

@@ -24,13 +24,15 @@ class Shape(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Chart:
-    """One column over another.  ``series`` is the column that tells several lines apart."""
+    """One column over another.  ``series`` is the column that tells several lines apart, ``only``
+    the name of a column and what stands there in the rows that are meant."""
 
     title: str
     shape: Shape
     x: str
     y: str
     series: str | None = None
+    only: tuple[str, object] | None = None
 
 
 @dataclass(frozen=True, slots=True)

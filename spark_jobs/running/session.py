@@ -6,11 +6,9 @@ Owner: the driver's only thread.
 from __future__ import annotations
 
 import os
-import shutil
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from odradek.spark_jobs.scan.damage import ScanFailed
@@ -19,7 +17,6 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 INSTALL = "Spark is missing: pip install 'odradek[spark]'"
-NO_JAVA = "Spark needs Java 17 or later: neither JAVA_HOME nor PATH leads to one"
 
 _SETTINGS = {
     "spark.log.level": "ERROR",
@@ -50,7 +47,9 @@ def _started(name: str, master: str | None) -> SparkSession:
     from pyspark.errors import PySparkRuntimeError
     from pyspark.sql import SparkSession
 
-    check_java()
+    from odradek.spark_jobs.source.java import provide_java
+
+    provide_java()
     if master is None or master.startswith("local"):
         # The workers run here; on PATH there may be a Python without our packages.
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
@@ -64,13 +63,6 @@ def _started(name: str, master: str | None) -> SparkSession:
         return builder.getOrCreate()
     except PySparkRuntimeError as failure:
         raise ScanFailed(f"Spark did not start: {str(failure).splitlines()[0]}") from failure
-
-
-def check_java() -> None:
-    home = os.environ.get("JAVA_HOME")
-    in_home = home is not None and (Path(home) / "bin" / "java").exists()
-    if not in_home and shutil.which("java") is None:
-        raise ScanFailed(NO_JAVA)
 
 
 def _register(session: SparkSession) -> None:

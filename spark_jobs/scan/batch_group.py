@@ -12,7 +12,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from odradek.protocol.records.batch import HEADER_BYTES
+from odradek.protocol.records.batch import HEADER_BYTES, RecordBatch
+from odradek.protocol.records.control import EndTransactionMarker, marker_of
 from odradek.spark_jobs.scan.varints import Bytes, Flags, Integers
 
 #: As in protocol/records/batch.py, which says what each field means.
@@ -60,6 +61,11 @@ class BatchGroup:
     @property
     def sizes(self) -> Integers:
         return self.field("length") + 12
+
+    def markers(self, at: int) -> list[EndTransactionMarker]:
+        """Those in a control batch; raises CorruptMessage."""
+        records = RecordBatch(self.buffer.data, int(self.starts[at])).records()
+        return [marker for record in records if (marker := marker_of(record))]
 
     def __len__(self) -> int:
         return len(self.starts)

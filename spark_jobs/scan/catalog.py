@@ -18,12 +18,13 @@ Owner: whoever plans.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
 from odradek.protocol.types import TopicPartition
+from odradek.spark_jobs.contents.home_partition import home_partition
 from odradek.spark_jobs.scan.damage import ScanFailed
 from odradek.spark_jobs.scan.file_access import FileSystem, file_system_of, joined, read_whole
 from odradek.spark_jobs.scan.options import Options
@@ -80,7 +81,17 @@ def partition_logs(options: Options) -> list[PartitionLog]:
             key = (log.topic, log.partition)
             if key not in furthest or _reach(log) > _reach(furthest[key]):
                 furthest[key] = log
-    return [furthest[key] for key in sorted(furthest)]
+    return [furthest[key] for key in sorted(furthest) if _may_have(options, *key, furthest)]
+
+
+def _may_have(
+    options: Options, topic: str, partition: int, present: Collection[tuple[str, int]]
+) -> bool:
+    """Whether whoever is looked for can be in that partition of an internal topic."""
+    if options.named is None:
+        return True
+    numbers = [number for name, number in present if name == topic]
+    return home_partition(options.named, numbers, options.partition_count) in (partition, None)
 
 
 def _reach(log: PartitionLog) -> tuple[int, int, int]:

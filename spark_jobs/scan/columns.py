@@ -45,7 +45,7 @@ RECORD_COLUMNS = {
     "isControl": pa.bool_(),
 }
 
-#: A row for each batch.
+#: A row for each batch; ``marker`` is how a transaction ended there, commit or abort.
 BATCH_COLUMNS = {
     "topic": pa.string(),
     "partition": pa.int32(),
@@ -65,6 +65,7 @@ BATCH_COLUMNS = {
     "baseSequence": pa.int32(),
     "isTransactional": pa.bool_(),
     "isControl": pa.bool_(),
+    "marker": pa.string(),
     "leaderEpoch": pa.int32(),
     "checksum": pa.int64(),
 }

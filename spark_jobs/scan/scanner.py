@@ -22,14 +22,15 @@ from dataclasses import replace
 import pyarrow as pa
 
 from odradek.protocol.records.crc32c import crc32c
+from odradek.spark_jobs.contents.meaning import columns_to_read, understood
 from odradek.spark_jobs.scan.batch_group import BatchGroup
 from odradek.spark_jobs.scan.batches_view import batch_rows, old_message_rows
-from odradek.spark_jobs.scan.columns import BATCH_COLUMNS, RECORD_COLUMNS, schema_of
+from odradek.spark_jobs.scan.columns import schema_of
 from odradek.spark_jobs.scan.damage import Damage, Mode, ScanFailed
 from odradek.spark_jobs.scan.decode import Decoded, decode
 from odradek.spark_jobs.scan.file_access import File, FileSystem, file_system_of, joined
 from odradek.spark_jobs.scan.old_formats import decode_old
-from odradek.spark_jobs.scan.options import Options, View, options_of
+from odradek.spark_jobs.scan.options import Options, View, column_types, options_of
 from odradek.spark_jobs.scan.plan import Split, plan
 from odradek.spark_jobs.scan.visibility import Visibility
 from odradek.spark_jobs.scan.walk import Flaw, Stretch, Walk
@@ -50,8 +51,7 @@ def scan_all(options: Options, report: Report | None = None) -> Iterator[pa.Reco
 
 
 def scan_schema(options: Options) -> pa.Schema:
-    types = BATCH_COLUMNS if options.view is View.BATCHES else RECORD_COLUMNS
-    return schema_of(options.columns, types)
+    return schema_of(options.columns, column_types(options.view, options.content))
 
 
 def read_split(
@@ -121,7 +121,7 @@ def _rows(file: File, split: Split, options: Options) -> Decoded:
         topic=split.topic,
         partition=split.partition,
         segment=split.path,
-        columns=options.columns,
+        columns=columns_to_read(options),
         start_offset=start_offset,
         end_offset=end_offset,
         include_control=options.include_control or options.view is View.BATCHES,
@@ -137,9 +137,11 @@ def _rows(file: File, split: Split, options: Options) -> Decoded:
             yield from contradictions
             group = found if is_visible.all() else found.kept(is_visible)
             if len(group):
-                yield from batch_rows(group, wishes) if is_batches else decode(group, wishes)
+                rows = batch_rows(group, wishes) if is_batches else decode(group, wishes)
+                yield from understood(rows, group, options)
         else:
-            yield from old_message_rows(found, wishes) if is_batches else decode_old(found, wishes)
+            rows = old_message_rows(found, wishes) if is_batches else decode_old(found, wishes)
+            yield from understood(rows, found, options)
 
 
 def _is_replaced(file: File, split: Split) -> bool:

@@ -20,8 +20,7 @@ from pathlib import Path
 import numpy as np
 
 from odradek.protocol.errors import CorruptMessage
-from odradek.protocol.records.batch import CONTROL_FLAG, TRANSACTIONAL_FLAG, RecordBatch
-from odradek.protocol.records.control import marker_of
+from odradek.protocol.records.batch import CONTROL_FLAG, TRANSACTIONAL_FLAG
 from odradek.spark_jobs.scan.batch_group import BatchGroup
 from odradek.spark_jobs.scan.catalog import PartitionLog
 from odradek.spark_jobs.scan.file_access import read_whole
@@ -129,7 +128,6 @@ def _note(group: BatchGroup, known: Transactions) -> None:
 
 def _aborts(group: BatchGroup, at: int) -> bool:
     try:
-        records = list(RecordBatch(group.buffer.data, int(group.starts[at])))
-        return any((marker := marker_of(record)) and not marker.is_commit for record in records)
+        return any(not marker.is_commit for marker in group.markers(at))
     except CorruptMessage:  # whoever reads it will be told
         return False

@@ -22,7 +22,7 @@ from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import StructType
 
 from odradek.spark_jobs.scan.damage import Mode, ScanFailed
-from odradek.spark_jobs.scan.options import Options, options_of
+from odradek.spark_jobs.scan.options import Options, column_types, options_of
 from odradek.spark_jobs.source.workers import needing_wheels
 
 if TYPE_CHECKING:
@@ -95,12 +95,11 @@ class _Told:
 
     def _options_of_damage(self) -> Options:
         """Those of a scan that looks at everything: what is not decoded is not found damaged."""
-        from odradek.spark_jobs.scan.columns import RECORD_COLUMNS
-
         options = options_of(self._given)
         if options.mode is Mode.DROPMALFORMED:
             raise ScanFailed("view=damage tells of damage, and mode=DROPMALFORMED says nothing")
-        return replace(options, columns=tuple(RECORD_COLUMNS), include_control=True)
+        columns = tuple(column_types(options.view, options.content))
+        return replace(options, columns=columns, include_control=True)
 
     def arrow_schema(self, options: Options) -> pa.Schema:
         from odradek.spark_jobs.scan.scanner import scan_schema

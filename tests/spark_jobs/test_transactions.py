@@ -50,6 +50,8 @@ class TestIsolation:
         rows = directory.scan(view="batches").rows
         assert [row["baseOffset"] for row in rows] == list(range(10))
         assert [row["baseOffset"] for row in rows if row["isControl"]] == [5, 6]
+        markers = {row["baseOffset"]: row["marker"] for row in rows if row["marker"] is not None}
+        assert markers == {5: "commit", 6: "abort"}
 
     def test_splits_know_what_was_aborted_before_and_behind_them(self, directory):
         assert directory.scan(maxSplitBytes="1", mode="FAILFAST").offsets == [0, 1, 3, 7]

@@ -57,6 +57,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(call: Call) -> Result:
     from odradek.spark_jobs.scan.options import options_of
     from odradek.spark_jobs.transfer import manifest as manifests
+    from odradek.spark_jobs.transfer.export_files import manifest_of
     from odradek.spark_jobs.transfer.export_plan import COLUMNS, plan_export
     from odradek.spark_jobs.transfer.places import Place, absolute
 
@@ -70,7 +71,7 @@ def run(call: Call) -> Result:
     try:
         manifests.begin(place, overwrite=call.args.overwrite)
         written = _written(call, planned, options, target)
-        manifest = _manifest(planned, written, given)
+        manifest = manifest_of(planned, written, given, created_ms=int(time.time() * 1000))
         manifests.finish(place, manifest)
     except OSError as failure:
         raise JobFailed(f"{target}: {failure}") from failure
@@ -122,28 +123,6 @@ def _written(
     tasks = call.session.sparkContext.parallelize(planned.pieces, len(planned.pieces))
     pieces: list[WrittenPiece] = tasks.map(write).collect()
     return pieces
-
-
-def _manifest(
-    planned: ExportPlan, written: Sequence[WrittenPiece], options: dict[str, str]
-) -> Manifest:
-    from odradek.spark_jobs.transfer.manifest import ExportedPartition, Manifest
-
-    files = [file for piece in written for file in piece.files]
-    records: dict[tuple[str, int], int] = dict.fromkeys(planned.ranges, 0)
-    for file in files:
-        records[file.topic, file.partition] += file.records
-    return Manifest(
-        created_ms=int(time.time() * 1000),
-        options=options,
-        partition_counts=planned.partition_counts,
-        partitions=tuple(
-            ExportedPartition(*key, wanted.start, max(wanted.start, wanted.end), records[key])
-            for key, wanted in planned.ranges.items()
-        ),
-        files=tuple(sorted(files, key=lambda file: file.path)),
-        damages=tuple(line for piece in written for line in piece.damages),
-    )
 
 
 def _tables(manifest: Manifest) -> list[Table]:

@@ -12,7 +12,7 @@ Owner: whoever writes the piece.
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date
 from typing import Any
@@ -24,8 +24,8 @@ from pyarrow.parquet import ParquetWriter
 
 from odradek.spark_jobs.scan.options import Options
 from odradek.spark_jobs.scan.scanner import read_split
-from odradek.spark_jobs.transfer.export_plan import Piece
-from odradek.spark_jobs.transfer.manifest import ExportFile
+from odradek.spark_jobs.transfer.export_plan import ExportPlan, Piece
+from odradek.spark_jobs.transfer.manifest import ExportedPartition, ExportFile, Manifest
 from odradek.spark_jobs.transfer.places import Place
 
 OPEN_MAX = 64
@@ -55,6 +55,31 @@ def write_piece(piece: Piece, options: Options, target: str) -> WrittenPiece:
             for day, of_day in _by_day(rows):
                 writing.add(day, of_day)
     return WrittenPiece(tuple(writing.finish()), tuple(damages))
+
+
+def manifest_of(
+    planned: ExportPlan,
+    written: Sequence[WrittenPiece],
+    options: Mapping[str, str],
+    *,
+    created_ms: int,
+) -> Manifest:
+    """Of an export all of whose pieces are written."""
+    files = [file for piece in written for file in piece.files]
+    records = dict.fromkeys(planned.ranges, 0)
+    for file in files:
+        records[file.topic, file.partition] += file.records
+    return Manifest(
+        created_ms=created_ms,
+        options=options,
+        partition_counts=planned.partition_counts,
+        partitions=tuple(
+            ExportedPartition(*key, wanted.start, max(wanted.start, wanted.end), records[key])
+            for key, wanted in planned.ranges.items()
+        ),
+        files=tuple(sorted(files, key=lambda file: file.path)),
+        damages=tuple(line for piece in written for line in piece.damages),
+    )
 
 
 def _by_day(rows: pa.RecordBatch) -> Iterator[tuple[int, pa.RecordBatch]]:

@@ -56,7 +56,7 @@ class WrittenLog:
         self.path = path
         self.partition = path / "events-0"
         log = logs.opened(
-            self.partition, segment_bytes=3_000, segment_index_bytes=240, index_interval_bytes=150
+            self.partition, segment_bytes=2_000, segment_index_bytes=240, index_interval_bytes=150
         )
         for number in range(48):
             epoch = 0 if number < 24 else 3

@@ -1,0 +1,131 @@
+"""The jobs integrity-audit, export and restore as Spark runs them: shared out, written, told."""
+
+import json
+import shutil
+
+import pyarrow.parquet as pq
+import pytest
+
+from odradek.spark_jobs import export, integrity_audit, restore
+from tests.support.audits import WrittenLog, flip
+from tests.support.batches import batch_of
+from tests.support.broker_process import BrokerProcess
+from tests.support.exports import rows_in
+from tests.support.live_topics import CODECS, consumed
+from tests.support.scans import LogDirectory
+
+pytestmark = pytest.mark.usefixtures("spark")
+
+
+def lines(path):
+    return [json.loads(line) for line in path.read_text().splitlines()]
+
+
+class TestAudit:
+    def run(self, tmp_path, *arguments):
+        report = tmp_path / "report.jsonl"
+        status = integrity_audit.main(
+            [*map(str, arguments), "--output", "json", "--to", str(report)]
+        )
+        rows = lines(report)
+        return status, [row for row in rows if row["table"] == "findings"], rows
+
+    def test_sound_directories_yield_nothing(self, tmp_path):
+        written = WrittenLog(tmp_path / "1")
+        shutil.copytree(tmp_path / "1", tmp_path / "2")
+        status, findings, rows = self.run(tmp_path, tmp_path / "1", tmp_path / "2")
+        assert (status, findings) == (0, [])
+        assert [(row["directory"], row["endOffset"], row["findings"]) for row in rows] == [
+            (f"{tmp_path}/{name}/events-0", written.end_offset, 0) for name in ("1", "2")
+        ]
+
+    def test_damage_is_a_row_and_the_exit_status(self, tmp_path):
+        written = WrittenLog(tmp_path / "1")
+        batch = written.batches(written.logs[1])[2]
+        flip(written.logs[1], batch.position + batch.size - 1)
+        status, (finding,), _ = self.run(tmp_path, tmp_path / "1")
+        assert status == 1
+        assert finding.pop("what").startswith("the checksum")
+        assert finding == {
+            "table": "findings",
+            "severity": "error",
+            "topic": "events",
+            "partition": 0,
+            "file": str(written.logs[1]),
+            "position": batch.position,
+            "offset": batch.base_offset,
+        }
+
+    def test_a_part_of_a_partition_cannot_be_audited(self, tmp_path, capsys):
+        WrittenLog(tmp_path / "1")
+        status = integrity_audit.main([str(tmp_path / "1"), "--starting-timestamp", "0"])
+        assert status == 1
+        assert "--starting-timestamp: an audit looks at whole partitions" in capsys.readouterr().err
+
+    def test_a_running_broker(self, live_broker, tmp_path):
+        names = ",".join(f"with-{codec}" for codec in CODECS)
+        status, findings, _ = self.run(
+            tmp_path, live_broker.data_dir, "--topics", f"{names},transfers"
+        )
+        assert (status, findings) == (0, [])
+
+
+class TestExport:
+    def test_damage_is_told_and_the_rest_is_exported(self, tmp_path):
+        directory = LogDirectory(tmp_path / "logs")
+        made = [bytearray(batch_of(b"v" * 40, base_offset=at)) for at in range(4)]
+        made[2][-3] ^= 0xFF
+        directory.write(0, made)
+        target, report = tmp_path / "export", tmp_path / "report"
+        arguments = [str(directory.path), "--into", str(target), "--output", "parquet"]
+        assert export.main([*arguments, "--to", str(report)]) == 1
+        assert [row["offset"] for row in rows_in(target)] == [0, 1, 3]
+        (row,) = pq.read_table(report / "partitions.parquet").to_pylist()
+        assert (row["records"], row["endOffset"]) == (3, 4)
+        (damage,) = pq.read_table(report / "damage.parquet").to_pylist()
+        assert f"bytes {2 * len(made[0])} to" in damage["damage"]
+
+    def test_failfast_leaves_no_export(self, tmp_path, capsys):
+        directory = LogDirectory(tmp_path / "logs")
+        made = bytearray(batch_of(b"v" * 40))
+        made[-3] ^= 0xFF
+        directory.write(0, [made, batch_of(b"w", base_offset=1)])
+        arguments = [str(directory.path), "--into", str(tmp_path / "export")]
+        assert export.main([*arguments, "--mode", "failfast"]) == 1
+        assert "the checksum is not that of the bytes" in capsys.readouterr().err
+        assert not (tmp_path / "export" / "_export.json").exists()
+        assert export.main([*arguments, "--mode", "dropmalformed"]) == 0
+        assert [row["offset"] for row in rows_in(tmp_path / "export")] == [1]
+
+
+def in_order(rows, topic):
+    """Of each partition, without offsets: key, value, timestamp, headers."""
+    return [
+        (partition, *row)
+        for (name, partition, _), row in sorted(rows.items())
+        if name == topic
+    ]
+
+
+def test_what_is_exported_from_one_broker_and_restored_to_another_is_the_same(
+    live_broker, tmp_path, capsys
+):
+    """Transactions as a consumer at read_committed sees them."""
+    topics = [*(f"with-{codec}" for codec in CODECS), "transfers"]
+    first, second = tmp_path / "1", tmp_path / "2"
+    exporting = [str(live_broker.data_dir), "--topics", ",".join(topics)]
+    ends = json.dumps({topic: {"0": 50} for topic in topics})
+    assert export.main([*exporting, "--into", str(first), "--ending-offsets", ends]) == 0
+    assert export.main([*exporting, "--into", str(second), "--since-export", str(first)]) == 0
+    before = consumed(live_broker, topics)
+    with BrokerProcess(tmp_path / "logs", "log.retention.ms=-1").start() as other:
+        restoring = [str(first), str(second), "--bootstrap-server", other.address]
+        assert restore.main(restoring) == 1
+        assert "there is no topic" in capsys.readouterr().err
+        renamed = ["--create", "--replication-factor", "1", "--rename", "transfers=moved"]
+        assert restore.main([*restoring, *renamed]) == 0
+        after = consumed(other, [*topics[:-1], "moved"])
+    for topic in topics:
+        name = "moved" if topic == "transfers" else topic
+        assert in_order(after, name) == in_order(before, topic)
+        assert in_order(before, topic) != []

@@ -9,11 +9,13 @@ timestampType, partition, offset, producerId, producerEpoch, sequence, isTransac
 codec; topic and date from the directories.  The date is that of the timestamp, in UTC.
 
 An export is whole when the file _export.json is there, which is written last.  One that was broken
-off has none; run the same command again, and it begins anew.  One at a time may write to a directory.
+off has none: run the same command again, and it begins anew.  One at a time may write to a
+directory.
 
 Examples:
   odradek spark export /var/lib/kafka --topics orders --into /backup/orders-1
-  odradek spark export /var/lib/kafka --topics orders --into /backup/orders-2 --since-export /backup/orders-1
+  odradek spark export /var/lib/kafka --topics orders --into /backup/orders-2 \\
+      --since-export /backup/orders-1
 """
 
 from __future__ import annotations
@@ -107,9 +109,7 @@ def _tell_plan(call: Call, planned: ExportPlan, older: Manifest | None) -> None:
     call.progress(f"{size_bytes} bytes of {count} partitions, in {len(planned.pieces)} pieces")
 
 
-def _written(
-    call: Call, planned: ExportPlan, options: Options, target: str
-) -> list[WrittenPiece]:
+def _written(call: Call, planned: ExportPlan, options: Options, target: str) -> list[WrittenPiece]:
     if not planned.pieces:
         return []
 

@@ -2,8 +2,8 @@
 
     partitions  what was sent, and what an earlier attempt had sent before
 
-Records keep their partition, their order in it, key, value, headers and timestamp; their offsets are
-the target's own.  Several exports, each --since-export the one before, are restored as one.
+Records keep their partition, their order in it, key, value, headers and timestamp; their offsets
+are the target's own.  Several exports, each --since-export the one before, are restored as one.
 
 The target must have enough partitions, and no records in them, unless --resume or --append says so.
 --resume goes on after a restore that was broken off: a partition may hold the first records of the
@@ -72,7 +72,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     presence = parser.add_mutually_exclusive_group()
     presence.add_argument(
-        "--resume", action="store_true", help="go on after the records of this export that are there"
+        "--resume",
+        action="store_true",
+        help="go on after the records of this export that are there",
     )
     presence.add_argument("--append", action="store_true", help="send all, behind what is there")
 

@@ -166,7 +166,7 @@ def _old_rows(old: OldMessages, next_offset: int) -> Rows:
 
 
 class Lost:
-    """Offsets of which it is known that they cannot be read, so that nothing can be said of them."""
+    """Offsets that are known to be unreadable, so that nothing can be said of them."""
 
     def __init__(self, ranges: Iterable[tuple[int, int]] = ()) -> None:
         """From the one to before the other."""

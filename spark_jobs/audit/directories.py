@@ -125,9 +125,15 @@ class _Checkpoints:
 
 def _missing(directory: str) -> tuple[FileName, ...]:
     """The files of batches that should stand beside indexes in use."""
-    names = [known for name in file_system_of(directory).names(directory) if (known := file_named(name))]
+    names = [
+        known for name in file_system_of(directory).names(directory) if (known := file_named(name))
+    ]
     indexes = (Content.OFFSET_INDEX, Content.TIME_INDEX, Content.TRANSACTION_INDEX)
-    in_use = {each.offset for each in names if each.content in indexes and each.stage is Stage.IN_USE}
+    in_use = {
+        each.offset for each in names if each.content in indexes and each.stage is Stage.IN_USE
+    }
     stages = (Stage.IN_USE, Stage.SWAP)
-    there = {each.offset for each in names if each.content is Content.BATCHES and each.stage in stages}
+    there = {
+        each.offset for each in names if each.content is Content.BATCHES and each.stage in stages
+    }
     return tuple(FileName(offset, Content.BATCHES) for offset in sorted(in_use - there))

@@ -59,7 +59,10 @@ def table_of(findings: Iterable[Finding]) -> pa.Table:
     rows = [astuple(each) for each in sorted(findings, key=_order)]
     columns = [list(column) for column in zip(*rows, strict=True)] or [[]] * len(FINDING_SCHEMA)
     return pa.table(
-        [pa.array(column, field.type) for column, field in zip(columns, FINDING_SCHEMA, strict=True)],
+        [
+            pa.array(column, field.type)
+            for column, field in zip(columns, FINDING_SCHEMA, strict=True)
+        ],
         schema=FINDING_SCHEMA,
     )
 

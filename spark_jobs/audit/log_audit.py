@@ -17,6 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -118,7 +119,7 @@ class _Audit:
             self._read_segment(segment)
         audited.lost = Lost(self._lost())
         self._check_ends()
-        self._check_gaps()
+        audited.lost = Lost([*audited.lost.ranges, *self._gaps()])
         rows = audited.rows
         told = history(rows, audited.lost, [_offset_of(path) for path in snapshots])
         known = KnownLog(rows, audited.lost, told, self._log.log_start_offset)
@@ -167,7 +168,10 @@ class _Audit:
             yield from lost_in(batches)
         bases = [segment.base_offset for segment in self._log.segments]
         for name in self._replica.missing:
-            yield name.offset, min((base for base in bases if base > name.offset), default=OFFSET_MAX)
+            yield (
+                name.offset,
+                min((base for base in bases if base > name.offset), default=OFFSET_MAX),
+            )
         complete_to = self._replica.complete_to
         if complete_to is not None and self._audited.next_offset < complete_to:
             yield self._audited.next_offset, OFFSET_MAX
@@ -189,17 +193,18 @@ class _Audit:
         what = f"the log ends here, but the checkpoints say that it went on up to {complete_to}"
         self._found(Severity.ERROR, path, Problem(position, end, what))
 
-    def _check_gaps(self) -> None:
+    def _gaps(self) -> Iterator[tuple[int, int]]:
         """Between segments: compaction leaves them, and so does whoever removes a file."""
         audited = self._audited
         if audited.is_compacted:
             return
-        for before, after in zip(audited.segments, audited.segments[1:], strict=False):
+        for before, after in pairwise(audited.segments):
             start, end = before.next_offset, after.segment.base_offset
             if start < end and start >= self._log.log_start_offset and not audited.lost.has(start):
                 what = f"offsets {start} to {end - 1} are missing before it"
                 what += ", and nothing says that the log was compacted"
                 self._found(Severity.WARNING, after.segment.path, Problem(0, start, what))
+                yield start, end
 
     # What stands beside them
 
@@ -249,9 +254,7 @@ class _Audit:
             return
         next_offset = OFFSET_MAX if self._audited.lost.has(end) else end
         synced_to = self._replica.recovery_point or 0
-        for problem in epoch_problems(
-            entries, rows, synced_to=synced_to, next_offset=next_offset
-        ):
+        for problem in epoch_problems(entries, rows, synced_to=synced_to, next_offset=next_offset):
             self._found(Severity.WARNING, path, problem)
 
 

@@ -123,12 +123,7 @@ def transaction_index_problems(
         if index.is_new(position) and entry.last_offset >= batches.next_offset:
             continue
         noted.add(entry.last_offset)
-        if version != transaction_index.VERSION:
-            why: str | None = f"version {version}"
-        elif entry.last_offset <= previous:
-            why = f"last offset {entry.last_offset}, which is no larger than the one before"
-        else:
-            why = None if log.lost.has(entry.last_offset) else _why_wrong(entry, log)
+        why = _why_out_of_place(version, entry, previous) or _why_wrong(entry, log)
         if why is not None:
             yield Problem(position, entry.last_offset, f"entry {slot}: {why}")
         previous = max(previous, entry.last_offset)
@@ -149,7 +144,17 @@ def _aborts_in(batches: SegmentBatches, told: History) -> Iterator[Ending]:
             yield ending
 
 
+def _why_out_of_place(version: int, entry: AbortedTransaction, previous: int) -> str | None:
+    if version != transaction_index.VERSION:
+        return f"version {version}"
+    if entry.last_offset <= previous:
+        return f"last offset {entry.last_offset}, which is no larger than the one before"
+    return None
+
+
 def _why_wrong(entry: AbortedTransaction, log: KnownLog) -> str | None:
+    if log.lost.has(entry.last_offset):
+        return None
     ending = log.told.endings.get(entry.last_offset)
     if ending is None or not ending.is_abort or ending.producer_id != entry.producer_id:
         return f"offset {entry.last_offset} is no abort marker of producer {entry.producer_id}"

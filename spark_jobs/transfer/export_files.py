@@ -1,4 +1,4 @@
-"""A piece of an export as files of Parquet: ``topic=orders/date=2026-11-17/...``, as Spark reads it.
+"""A piece of an export as files of Parquet, such as ``topic=orders/date=2026-11-17/....parquet``.
 
 A file has records of one partition and one date, in the order of offsets, and is named for its
 partition and its first offset: an attempt that is made again writes the same files once more.

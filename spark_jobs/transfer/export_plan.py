@@ -123,5 +123,7 @@ def check_continues(plan: ExportPlan, older: Manifest) -> list[str]:
         if found.end < each.end_offset:
             raise ScanFailed(f"{name} ends before {each.end_offset}, where the older export ended")
         if found.start > each.end_offset:
-            lines.append(f"{name}: offsets {each.end_offset} to {found.start - 1} have been deleted")
+            lines.append(
+                f"{name}: offsets {each.end_offset} to {found.start - 1} have been deleted"
+            )
     return lines

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 from odradek.spark_jobs.scan.damage import ScanFailed
 from odradek.spark_jobs.scan.options import Options
@@ -72,12 +73,10 @@ def _restore(
     for path, manifest in exports.items():
         ranges += [each for each in manifest.partitions if (each.topic, each.partition) == key]
         files += [
-            PlacedFile(path, file)
-            for file in manifest.files
-            if (file.topic, file.partition) == key
+            PlacedFile(path, file) for file in manifest.files if (file.topic, file.partition) == key
         ]
     ranges.sort(key=lambda each: each.start_offset)
-    for before, after in zip(ranges, ranges[1:], strict=False):
+    for before, after in pairwise(ranges):
         if after.start_offset < before.end_offset:
             raise ScanFailed(
                 f"{topic}-{partition}: two exports have offsets from {after.start_offset} on"

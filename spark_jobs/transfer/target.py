@@ -95,7 +95,9 @@ class Target:
                 for each in partitions
             }
         except KafkaException as failure:
-            raise ScanFailed(f"{topic}: its offsets cannot be asked for: {_why(failure)}") from failure
+            raise ScanFailed(
+                f"{topic}: its offsets cannot be asked for: {_why(failure)}"
+            ) from failure
         finally:
             consumer.close()
 

@@ -11,7 +11,7 @@ from tests.support.audits import WrittenLog, flip
 from tests.support.batches import batch_of
 from tests.support.broker_process import BrokerProcess
 from tests.support.exports import rows_in
-from tests.support.live_topics import CODECS, consumed
+from tests.support.live_topics import CODECS, consumed, wait_until_written_down
 from tests.support.scans import LogDirectory
 
 pytestmark = pytest.mark.usefixtures("spark")
@@ -101,9 +101,7 @@ class TestExport:
 def in_order(rows, topic):
     """Of each partition, without offsets: key, value, timestamp, headers."""
     return [
-        (partition, *row)
-        for (name, partition, _), row in sorted(rows.items())
-        if name == topic
+        (partition, *row) for (name, partition, _), row in sorted(rows.items()) if name == topic
     ]
 
 
@@ -113,6 +111,7 @@ def test_what_is_exported_from_one_broker_and_restored_to_another_is_the_same(
     """Transactions as a consumer at read_committed sees them."""
     topics = [*(f"with-{codec}" for codec in CODECS), "transfers"]
     first, second = tmp_path / "1", tmp_path / "2"
+    wait_until_written_down(live_broker)
     exporting = [str(live_broker.data_dir), "--topics", ",".join(topics)]
     ends = json.dumps({topic: {"0": 50} for topic in topics})
     assert export.main([*exporting, "--into", str(first), "--ending-offsets", ends]) == 0

@@ -14,8 +14,8 @@ from tests.support.audits import (
     OPEN,
     Found,
     WrittenLog,
-    found_in,
     flip,
+    found_in,
     overwrite,
 )
 from tests.support.batches import batch_around
@@ -234,7 +234,7 @@ class TestTransactions:
         assert found_in(written.path) == [Found(ERROR, path.name, 0, entry[3])]
 
     def test_an_entry_for_a_transaction_that_was_committed(self, written):
-        path, entry = self.entry(written)
+        path, _ = self.entry(written)
         last, marker = committed_marker(written)
         content = path.read_bytes()
         wrong = ABORTED_ENTRY.pack(0, COMMITTED, last, marker, marker)
@@ -248,7 +248,7 @@ class TestTransactions:
 
 
 def committed_marker(written):
-    """The first record of the first committed transaction, and its marker: 17-byte values."""
+    """The first record of the first committed transaction, and its marker."""
     producers = struct.Struct(">43xqh")
     first = None
     content = written.logs[0].read_bytes()
@@ -311,9 +311,7 @@ class TestProducers:
         path = self.last_snapshot(written)
         beyond = file_path(written.partition, int(path.stem) + 9, Content.PRODUCER_SNAPSHOT)
         path.rename(beyond)
-        assert found_in(written.path) == [
-            Found(WARNING, beyond.name, None, int(path.stem) + 9)
-        ]
+        assert found_in(written.path) == [Found(WARNING, beyond.name, None, int(path.stem) + 9)]
 
 
 class TestEpochs:

@@ -64,9 +64,7 @@ def test_two_batches_that_were_exchanged(replicas):
     path = paths[2] / "events-0" / written.logs[0].name
     first, second = next(
         (before, after)
-        for before, after in zip(
-            written.batches(path), written.batches(path)[1:], strict=False
-        )
+        for before, after in zip(written.batches(path), written.batches(path)[1:], strict=False)
         if after.base_offset < int(written.logs[1].stem) - 1
     )
     content = path.read_bytes()
@@ -91,22 +89,36 @@ def test_a_replica_that_is_behind_is_compared_up_to_its_high_watermark(replicas)
     assert ending == []
 
 
-def test_a_batch_that_one_replica_lacks(tmp_path):
-    for name in ("1", "2"):
-        directory = LogDirectory(tmp_path / name)
-        made = [bytes(batch_of(b"%d" % offset, base_offset=offset)) for offset in range(6)]
-        if name == "2":
-            del made[3]
+class TestBatchesThatOneLacks:
+    def write(self, path, offsets, *, high_watermark):
+        directory = LogDirectory(path)
+        made = [bytes(batch_of(b"%d" % offset, base_offset=offset)) for offset in offsets]
         directory.write(0, made, indexed=True)
-        directory.set_high_watermark(6)
-    # Whether the log of the second was compacted nobody can tell: it has a gap.
-    assert found_in(tmp_path / "1", tmp_path / "2") == []
-    with (tmp_path / "2" / "orders-0" / "00000000000000000000.log").open("r+b") as file:
-        file.truncate(3 * len(batch_of(b"0")))
-    found = findings(tmp_path / "1", tmp_path / "2")
-    assert {each.file for each in found} == {
-        f"{tmp_path}/2/orders-0/00000000000000000000.{ending}" for ending in ("log",)
-    }
+        directory.set_high_watermark(high_watermark)
+
+    def test_at_its_beginning(self, tmp_path):
+        """Its segment says that it begins where the other's does."""
+        self.write(tmp_path / "1", range(6), high_watermark=6)
+        self.write(tmp_path / "2", range(2, 6), high_watermark=6)
+        assert found_in(tmp_path / "1", tmp_path / "2") == [
+            Found(ERROR, "00000000000000000000.log", None, offset) for offset in (0, 1)
+        ]
+        assert {each.file for each in findings(tmp_path / "1", tmp_path / "2")} == {
+            f"{tmp_path}/2/orders-0/00000000000000000000.log"
+        }
+
+    def test_in_between_nobody_can_tell_it_from_compaction(self, tmp_path):
+        self.write(tmp_path / "1", range(6), high_watermark=6)
+        self.write(tmp_path / "2", [0, 1, 2, 4, 5], high_watermark=6)
+        assert found_in(tmp_path / "1", tmp_path / "2") == []
+
+    def test_at_its_end_it_is_behind_its_own_high_watermark(self, tmp_path):
+        self.write(tmp_path / "1", range(6), high_watermark=6)
+        self.write(tmp_path / "2", range(4), high_watermark=6)
+        size = 4 * len(batch_of(b"0"))
+        assert found_in(tmp_path / "1", tmp_path / "2") == [
+            Found(ERROR, "00000000000000000000.log", size, 4)
+        ]
 
 
 class TestCompaction:
@@ -117,7 +129,10 @@ class TestCompaction:
 
     def write(self, path, *batches):
         directory = LogDirectory(path)
-        made = [batch_of(*records, base_offset=base, last_offset=last) for base, last, records in batches]
+        made = [
+            batch_of(*records, base_offset=base, last_offset=last)
+            for base, last, records in batches
+        ]
         directory.write(0, made, indexed=True)
         directory.set_high_watermark(9)
 

@@ -67,7 +67,9 @@ def scattered(count):
 def write_scattered(directory, count=60):
     records = scattered(count)
     for start in range(0, count, 20):
-        batches = [batch_of(*records[at : at + 5], base_offset=at) for at in range(start, start + 20, 5)]
+        batches = [
+            batch_of(*records[at : at + 5], base_offset=at) for at in range(start, start + 20, 5)
+        ]
         directory.write(start, batches, indexed=True)
     return records
 
@@ -83,9 +85,7 @@ class TestFiles:
         assert len(whole.files) == 5
         for file in whole.files:
             own = [each for each in records if date(each.timestamp) == file.date]
-            assert file.path == (
-                f"topic=orders/date={file.date}/00000-{own[0].offset:020}.parquet"
-            )
+            assert file.path == (f"topic=orders/date={file.date}/00000-{own[0].offset:020}.parquet")
             assert (file.records, file.last_offset) == (len(own), own[-1].offset)
             assert (tmp_path / "export" / file.path).stat().st_size == file.size_bytes
 

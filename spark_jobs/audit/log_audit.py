@@ -34,9 +34,10 @@ from odradek.spark_jobs.audit.directories import Replica
 from odradek.spark_jobs.audit.epoch_checks import epoch_problems
 from odradek.spark_jobs.audit.findings import Finding, Problem, Severity
 from odradek.spark_jobs.audit.index_checks import offset_index_problems, time_index_problems
-from odradek.spark_jobs.audit.producer_checks import KnownLog, snapshot_problems
+from odradek.spark_jobs.audit.producer_checks import snapshot_problems
 from odradek.spark_jobs.audit.transaction_checks import (
     IndexContent,
+    KnownLog,
     history,
     transaction_index_problems,
 )

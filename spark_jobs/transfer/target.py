@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from odradek.spark_jobs.scan.damage import ScanFailed
 
@@ -52,7 +52,7 @@ class Target:
         from confluent_kafka import KafkaException
         from confluent_kafka.admin import AdminClient
 
-        self._settings = {**settings, "log_level": "0"}
+        self._settings: dict[str, Any] = {**settings, "log_level": "0"}
         self._servers = settings["bootstrap.servers"]
         try:
             self._admin: AdminClient = AdminClient(self._settings)

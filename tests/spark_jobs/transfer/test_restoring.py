@@ -31,9 +31,7 @@ def broker(tmp_path_factory):
 @pytest.fixture(scope="module")
 def sent(broker):
     """What was sent to the topic, by partition; the middle one has nothing."""
-    AdminClient({"bootstrap.servers": broker.address}).create_topics(
-        [NewTopic("orders", PARTITIONS, 1)]
-    )["orders"].result()
+    create(broker, "orders")
     producer = Producer({"bootstrap.servers": broker.address, "compression.type": "lz4"})
     records = {partition: [] for partition in range(PARTITIONS)}
     for number in range(500):
@@ -64,6 +62,11 @@ def export(broker, sent, tmp_path_factory):
     target = tmp_path_factory.mktemp("exports") / "orders"
     exported(broker.data_dir, target, topics="orders", ignoreHighWatermark="true")
     return target
+
+
+def create(broker, topic):
+    admin = AdminClient({"bootstrap.servers": broker.address})  # has to outlive the answer
+    admin.create_topics([NewTopic(topic, PARTITIONS, 1)])[topic].result()
 
 
 def consumed(broker, topic):
@@ -159,9 +162,7 @@ class TestWhatIsThere:
 
 def send_first(broker, topic, records, count):
     """As an attempt that was broken off leaves it."""
-    AdminClient({"bootstrap.servers": broker.address}).create_topics(
-        [NewTopic(topic, PARTITIONS, 1)]
-    )[topic].result()
+    create(broker, topic)
     producer = Producer({"bootstrap.servers": broker.address})
     for partition, rows in records.items():
         for key, value, headers, timestamp in rows[:count]:

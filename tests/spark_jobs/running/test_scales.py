@@ -1,6 +1,7 @@
 """Axes: ticks that are round, in order, and around what is shown."""
 
 import argparse
+from itertools import pairwise
 
 import pytest
 from hypothesis import given
@@ -30,7 +31,7 @@ def test_ticks_are_round():
 def test_ticks_of_time_lie_within_and_are_evenly_spaced(low, span):
     ticks = time_ticks(low, low + span)
     assert all(low <= tick <= low + span for tick in ticks)
-    assert len({after - before for before, after in zip(ticks, ticks[1:], strict=False)}) <= 1
+    assert len({after - before for before, after in pairwise(ticks)}) <= 1
     assert len(ticks) <= 9
 
 

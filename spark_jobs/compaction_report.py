@@ -120,7 +120,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(call: Call) -> Result:
-    sql = call.session.sql
+    sql = call.sql
     splits, ends = _cleanable(call)
     bounds = {
         "endingOffsets": json.dumps(ends),

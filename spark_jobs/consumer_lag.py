@@ -28,6 +28,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from odradek.protocol.types import TopicPartition
 from odradek.spark_jobs.running.durations import bucket_ms, duration_ms
 from odradek.spark_jobs.running.flags import SELECTION, milliseconds
 from odradek.spark_jobs.running.job import DONE, FAILED, Call, Job, JobFailed
@@ -125,7 +126,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(call: Call) -> Result:
     _check(call)
-    sql = call.session.sql
+    sql = call.sql
     call.progress("reading what was committed")
     records = call.read(
         content="offsets",
@@ -165,24 +166,24 @@ def _places(call: Call, commits: DataFrame) -> DataFrame:
     from odradek.spark_jobs.scan.options import options_of
 
     options = options_of(call.options)
-    committed = [(row["topic"], row["partition"]) for row in _rows(call, PLACES, commits)]
+    committed = [TopicPartition(*row) for row in _rows(call, PLACES, commits)]
     chosen = frozenset(place for place in committed if options.wants(*place))
     ends = log_ends(replace(options, assign=chosen))
     return call.session.createDataFrame(
-        [(topic, partition, ends.get((topic, partition))) for topic, partition in sorted(chosen)],
+        [(*place, ends.get(place)) for place in sorted(chosen)],
         "topic string, partition int, logEnd bigint",
     )
 
 
 def _rows(call: Call, query: str, commits: DataFrame) -> list[Row]:
-    return call.session.sql(query, commits=commits).collect()
+    return call.sql(query, commits=commits).collect()
 
 
 def _history(call: Call, commits: DataFrame, places: DataFrame) -> list[Table]:
     (span,) = _rows(call, SPAN, commits)
     size_ms = call.args.bucket or bucket_ms((span["last"] or 0) - (span["first"] or 0))
     offsets = call.keep(
-        call.session.sql(
+        call.sql(
             OFFSETS,
             commits=commits,
             places=places,
@@ -191,7 +192,7 @@ def _history(call: Call, commits: DataFrame, places: DataFrame) -> list[Table]:
             until_ms=int(call.options.get("endingTimestamp", LATEST_MS)),
         )
     )
-    rates = call.session.sql(RATES, offsets=offsets, size_ms=size_ms)
+    rates = call.sql(RATES, offsets=offsets, size_ms=size_ms)
     is_drawn = offsets.select("place").distinct().count() <= LINES_MAX
     line = Chart("Committed offsets", Shape.LINES, "start", "offset", "place")
     return [

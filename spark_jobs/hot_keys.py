@@ -30,12 +30,12 @@ WEIGHED = """
     from {rows} group by topic, key
 """
 KEYS = """
-    with totals as (select topic, sum(identifier({by})) as total from {counts} group by topic),
+    with totals as (select topic, sum({by}) as total from {counts} group by topic),
     ranked as (
-        select *, row_number() over (partition by topic order by identifier({by}) desc, key) as rank
+        select *, row_number() over (partition by topic order by {by} desc, key) as rank
         from {counts} where key is not null
     )
-    select topic, rank, ranked.* except (topic, rank), identifier({by}) / total as share
+    select topic, rank, ranked.* except (topic, rank), {by} / total as share
     from ranked join totals using (topic) where rank <= {top} order by topic, rank
 """
 TOPICS = """
@@ -57,7 +57,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(call: Call) -> Result:
     """The sizes of values are asked for only if they count: every column costs time."""
-    by, sql = call.args.by, call.session.sql
+    by, sql = call.args.by, call.sql
     is_weighed = by == BYTES
     call.progress("counting keys")
     rows = call.read(columns="topic,key,valueSize" if is_weighed else "topic,key")

@@ -49,7 +49,7 @@ TALLY = """
         from timed
     )
     select topic, partition, at div {size_ms} as bucket, at is null as isUntimed,
-        at > {now_ms} as isFuture, coalesce(lateMs, 0) as lateMs, count(*) as n,
+        at > {now_ms} as isFuture, lateMs, count(*) as n,
         min(at) as first, max(at) as last, min(offset) as offset
     from behind group by topic, partition, bucket, isUntimed, isFuture, lateMs
 """
@@ -129,7 +129,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(call: Call) -> Result:
-    sql, args = call.session.sql, call.args
+    sql, args = call.sql, call.args
     call.progress("reading the headers of batches")
     span = sql(
         SPAN, batches=call.read(view="batches", columns="baseTimestamp,maxTimestamp")

@@ -173,7 +173,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(call: Call) -> Result:
-    sql = call.session.sql
+    sql = call.sql
     call.progress("reading the headers of batches")
     batches = call.keep(call.read(view="batches", columns=BATCH_COLUMNS))
     partitions = call.keep(sql(PARTITIONS, batches=batches))
@@ -206,13 +206,13 @@ def run(call: Call) -> Result:
 
 
 def _rates(call: Call, batches: DataFrame, partitions: DataFrame) -> Table:
-    span = call.session.sql(SPAN, partitions=partitions).first()
+    span = call.sql(SPAN, partitions=partitions).first()
     has_times = span is not None and span["first"] is not None
     size_ms = call.args.bucket or bucket_ms(span["last"] - span["first"] if has_times else 0)
     return Table(
         "rates",
         "Rates over time",
-        call.session.sql(RATES, batches=batches, size_ms=size_ms),
+        call.sql(RATES, batches=batches, size_ms=size_ms),
         [
             Chart("Records a second", Shape.LINES, "start", "recordsPerSecond", "topic"),
             Chart("Bytes a second, as on disk", Shape.LINES, "start", "perSecondBytes", "topic"),

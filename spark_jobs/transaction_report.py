@@ -150,7 +150,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(call: Call) -> Result:
-    sql, args = call.session.sql, call.args
+    sql, args = call.sql, call.args
     now_ms = int(args.as_of or time.time() * 1000)
     content = {"content": "transactions", "transactionalId": args.transactional_id, **ALL_RECORDS}
     call.progress("reading the states of transactional ids")
@@ -190,12 +190,12 @@ def run(call: Call) -> Result:
 
 
 def _ended(call: Call, transactions: DataFrame) -> Table:
-    (span,) = call.session.sql(SPAN, transactions=transactions).collect()
+    (span,) = call.sql(SPAN, transactions=transactions).collect()
     size_ms = call.args.bucket or bucket_ms((span["last"] or 0) - (span["first"] or 0))
     return Table(
         "ended",
         "Ended over time",
-        call.session.sql(ENDED, transactions=transactions, size_ms=size_ms),
+        call.sql(ENDED, transactions=transactions, size_ms=size_ms),
         [Chart("Transactions that ended", Shape.LINES, "start", "transactions", "outcome")],
     )
 

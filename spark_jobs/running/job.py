@@ -55,6 +55,7 @@ class Call:
     session: SparkSession
     started_at_s: float = field(default_factory=time.monotonic)
     _kept: list[DataFrame] = field(default_factory=list)
+    _views: list[str] = field(default_factory=list)
 
     @property
     def options(self) -> dict[str, str]:
@@ -67,6 +68,23 @@ class Call:
         told = {name: value for name, value in every.items() if value is not None}
         return self.session.read.format("odradek").options(**told).load()
 
+    def sql(self, query: str, **named: DataFrame | int | str) -> DataFrame:
+        """Tables, numbers and names of columns stand in the query as ``{name}``.
+
+        The session's own way to do so drops its views at once, and Spark forgets what was kept of
+        the table behind a view that is dropped.
+        """
+        written = {name: self._written(name, value) for name, value in named.items()}
+        return self.session.sql(query.format(**written))
+
+    def _written(self, name: str, value: DataFrame | int | str) -> str:
+        if isinstance(value, int | str):
+            return str(value)
+        view = f"odradek_{len(self._views)}_{name}"
+        value.createOrReplaceTempView(view)
+        self._views.append(view)
+        return view
+
     def keep(self, rows: DataFrame) -> DataFrame:
         """Computed now, and not again by those tables that are made of it."""
         self._kept.append(rows.persist())
@@ -76,6 +94,8 @@ class Call:
     def let_go(self) -> None:
         for rows in self._kept:
             rows.unpersist()
+        for view in self._views:
+            self.session.catalog.dropTempView(view)
 
     def damage(self, **options: str | None) -> list[Table]:
         """What is left out of such a read, in one table or none; none, too, if not to be told."""

@@ -18,12 +18,12 @@ if TYPE_CHECKING:
 
 INSTALL = "Spark is missing: pip install 'odradek[spark]'"
 
-_SETTINGS = {
-    "spark.log.level": "ERROR",
-    # Times in reports are the same wherever a job runs.
-    "spark.sql.session.timeZone": "UTC",
-    "spark.ui.enabled": "false",
-}
+#: Times in reports are the same wherever a job runs.
+_ALWAYS = {"spark.sql.session.timeZone": "UTC"}
+#: For a person who waits for an answer; whoever uses spark-submit has said what they want.
+_BY_ITSELF = {"spark.log.level": "ERROR", "spark.ui.enabled": "false"}
+#: What spark-submit tells a program that it starts.
+_SUBMITTED = "PYSPARK_GATEWAY_PORT"
 
 
 @contextmanager
@@ -50,19 +50,24 @@ def _started(name: str, master: str | None) -> SparkSession:
     from odradek.spark_jobs.source.java import provide_java
 
     provide_java()
-    if master is None or master.startswith("local"):
-        # The workers run here; on PATH there may be a Python without our packages.
-        os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     builder = SparkSession.builder.appName(f"odradek {name}")
-    for setting, value in _SETTINGS.items():
+    for setting, value in _settings().items():
         builder = builder.config(setting, value)
-    builder = builder.config("spark.ui.showConsoleProgress", str(sys.stderr.isatty()).lower())
     if master is not None:
         builder = builder.master(master)
     try:
         return builder.getOrCreate()
     except PySparkRuntimeError as failure:
         raise ScanFailed(f"Spark did not start: {str(failure).splitlines()[0]}") from failure
+
+
+def _settings() -> dict[str, str]:
+    if _SUBMITTED in os.environ:
+        return _ALWAYS
+    # On PATH there may be a Python without our packages, for workers on this machine.
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    shows_progress = str(sys.stderr.isatty()).lower()
+    return {**_ALWAYS, **_BY_ITSELF, "spark.ui.showConsoleProgress": shows_progress}
 
 
 def _register(session: SparkSession) -> None:

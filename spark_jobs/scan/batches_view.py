@@ -76,10 +76,8 @@ def _array(name: str, group: BatchGroup) -> Any:
         return pa.array(group.has_flag(_FLAGS[name]))
     if name in _TIMESTAMPS:
         return timestamps(group.field(_TIMESTAMPS[name]))
-    if name == "marker":
-        return pa.array(_markers(group), BATCH_COLUMNS[name])
-    if name == "codec":
-        return codec_names(group.field("attributes") & _CODEC_BITS)
+    if name in ("codec", "marker"):
+        return _codecs(group) if name == "codec" else _markers(group)
     if name in _NEVER_NEGATIVE:
         values = group.field(_NEVER_NEGATIVE[name])
         return numbers(values, BATCH_COLUMNS[name], is_null=values < 0)
@@ -94,7 +92,11 @@ def _array(name: str, group: BatchGroup) -> Any:
     return numbers(values, BATCH_COLUMNS[name])
 
 
-def _markers(group: BatchGroup) -> list[str | None]:
+def _codecs(group: BatchGroup) -> Any:
+    return codec_names(group.field("attributes") & _CODEC_BITS)
+
+
+def _markers(group: BatchGroup) -> Any:
     names: list[str | None] = [None] * len(group)
     for at in np.flatnonzero(group.has_flag(CONTROL_FLAG)).tolist():
         try:
@@ -102,7 +104,7 @@ def _markers(group: BatchGroup) -> list[str | None]:
                 names[at] = "commit" if marker.is_commit else "abort"
         except CorruptMessage:  # whoever wants to see the record will be told
             continue
-    return names
+    return pa.array(names, pa.string())
 
 
 def _row(old: OldMessages, message: LegacyBatch) -> dict[str, Any]:

@@ -151,9 +151,9 @@ def _is_written_down(broker):
     try:
         return all(
             written.get(Partition(topic, partition), 0)
-            >= consumer.get_watermark_offsets(
-                TopicPartition(topic, partition), timeout=TIMEOUT_S
-            )[1]
+            >= consumer.get_watermark_offsets(TopicPartition(topic, partition), timeout=TIMEOUT_S)[
+                1
+            ]
             for topic in (*TOPICS, CONSUMER_OFFSETS)
             for partition in range(PARTITIONS)
         )
@@ -251,4 +251,3 @@ class TestMadeUpCommits:
         arguments = ["--starting-offsets", '{"t": {"0": 1}}']
         assert main([str(tmp_path / "logs"), *arguments]) == 1
         assert "startingOffsets: a group's last commits" in capsys.readouterr().err
-

@@ -25,7 +25,7 @@ from tests.support.job_runs import JobRun
 from tests.support.live_topics import wait_until
 from tests.support.partition_client import PartitionClient, create_topic
 from tests.support.recorded_directories import RECOVERED, RecordedDirectory
-from tests.support.recorded_transactions import records_of, recorded_transactions
+from tests.support.recorded_transactions import recorded_transactions, records_of
 from tests.support.transaction_wire import WireProducer
 
 pytestmark = pytest.mark.usefixtures("spark")

@@ -10,12 +10,11 @@ from tests.support.internal_topics import (
     transaction_key,
     transaction_value,
 )
-from tests.support.kafka_jars import KAFKA_3_9
 from tests.support.recorded_directories import LEFT, RecordedDirectory
 from tests.support.recorded_transactions import (
     STATE_PARTITIONS,
-    records_of,
     recorded_transactions,
+    records_of,
 )
 from tests.support.scans import Scanned
 
@@ -103,8 +102,7 @@ def test_one_transactional_id_is_read_from_one_partition(recorded, scan, tmp_pat
 
 
 def test_a_directory_that_kafka_left_is_read_to_its_end(tmp_path):
-    directory = RecordedDirectory.unpack("transactions-stopped", tmp_path)
-    assert directory.recorded_with == KAFKA_3_9
+    RecordedDirectory.unpack("transactions-stopped", tmp_path)
     written = records_of(tmp_path / LEFT)
     rows = Scanned(str(tmp_path / LEFT), content="transactions", mode="FAILFAST").rows
     assert len(rows) == len(written) > 0
@@ -139,6 +137,6 @@ def test_a_value_that_cannot_be_read_is_damage(tmp_path, scan, value):
     found = scan()
     assert [row["state"] for row in found.rows] == ["Empty"]
     assert [damage.first_offset for damage in found.damages] == [0]
-    with pytest.raises(ScanFailed, match="TransactionLogValue|too few"):
+    with pytest.raises(ScanFailed, match=r"TransactionLogValue|too few"):
         scan(mode="FAILFAST")
     assert [row["transactionalId"] for row in scan(columns="transactionalId").rows] == ["t", "t"]

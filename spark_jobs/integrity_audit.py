@@ -40,6 +40,9 @@ if TYPE_CHECKING:
     from odradek.spark_jobs.audit.partition_audit import PartitionAudit, Summary
 
 FOUND = 1
+TASK_BYTES = 16 * 1024 * 1024
+#: What opening a partition's files costs, in bytes that could be read meanwhile; a guess.
+OPENING_BYTES = 1024 * 1024
 
 
 def run(call: Call) -> Result:
@@ -52,8 +55,9 @@ def run(call: Call) -> Result:
     units = planned.partitions
     replicas = sum(len(unit.replicas) for unit in units)
     call.progress(f"looking at {len(units)} partitions in {replicas} directories")
-    tasks = call.session.sparkContext.parallelize(units, max(1, len(units)))
-    audits: list[PartitionAudit] = tasks.map(audited).collect()
+    tasks = shared_out(units)
+    shared = call.session.sparkContext.parallelize(tasks, max(1, len(tasks)))
+    audits: list[PartitionAudit] = shared.flatMap(audited).collect()
     findings = [*planned.findings, *(found for audit in audits for found in audit.findings)]
     call.progress(f"{len(findings)} findings")
     summaries = [summary for audit in audits for summary in audit.summaries]
@@ -66,12 +70,25 @@ def run(call: Call) -> Result:
     )
 
 
-def audited(unit: PartitionReplicas) -> PartitionAudit:
+def shared_out(units: Sequence[PartitionReplicas]) -> list[list[PartitionReplicas]]:
+    """The partitions of each task: a task takes some milliseconds, so small ones share one."""
+    tasks: list[list[PartitionReplicas]] = []
+    taken_bytes = TASK_BYTES
+    for unit in units:
+        if taken_bytes >= TASK_BYTES:
+            tasks.append([])
+            taken_bytes = 0
+        tasks[-1].append(unit)
+        taken_bytes += unit.size_bytes + OPENING_BYTES
+    return tasks
+
+
+def audited(units: Sequence[PartitionReplicas]) -> list[PartitionAudit]:
     """In a worker."""
     with needing_wheels():
         from odradek.spark_jobs.audit.partition_audit import audit
 
-        return audit(unit)
+        return [audit(unit) for unit in units]
 
 
 def _table(summaries: Sequence[Summary]) -> pa.Table:

@@ -61,6 +61,11 @@ class PartitionReplicas:
     partition: int
     replicas: tuple[Replica, ...]
 
+    @property
+    def size_bytes(self) -> int:
+        segments = [segment for replica in self.replicas for segment in replica.log.segments]
+        return sum(segment.size_bytes for segment in segments)
+
 
 @dataclass(frozen=True, slots=True)
 class Plan:

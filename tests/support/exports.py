@@ -16,7 +16,7 @@ from odradek.spark_jobs.transfer.places import Place
 from tests.support.scans import rows_of
 
 
-def exported(path: Path, target: Path, **options: str) -> Manifest:
+def exported(path: Path, target: Path | str, **options: str) -> Manifest:
     """A whole export of what is in a log directory."""
     chosen = options_of({**options, "path": str(path), "columns": ",".join(COLUMNS)})
     planned = plan_export(chosen)

@@ -142,12 +142,18 @@ class TestWholeness:
 
     def test_an_export_that_was_broken_off_is_none(self, directory, tmp_path):
         target = tmp_path / "export"
-        directory.write(0, [batch_of(b"v")])
-        exported(directory.path, target)
-        (target / manifest.MANIFEST).unlink()
-        (target / manifest.UNFINISHED).touch()
+        write_scattered(directory)
+        chosen = options_of(
+            {"path": str(directory.path), "columns": ",".join(COLUMNS), "maxSplitBytes": "500"}
+        )
+        first, *others = plan_export(chosen).pieces
+        self.begin(target)
+        export_files.write_piece(first, chosen, str(target))
+        assert others != []
+        assert rows_in(target) != []
         with pytest.raises(ScanFailed, match="no export: an export was broken off"):
             manifest.read(str(target))
+        assert exported(directory.path, target).records == len(rows_in(target)) == 60
 
     def test_the_next_attempt_leaves_nothing_of_the_one_before(self, directory, tmp_path):
         target = tmp_path / "export"
@@ -199,6 +205,18 @@ class TestWholeness:
         path.write_bytes(b"\0" * path.stat().st_size)
         with pytest.raises(ScanFailed, match=file.path):
             list(exported_records(placed(target, manifest.read(str(target)))))
+
+
+def test_a_directory_may_be_named_by_a_uri(directory, tmp_path):
+    records = write_scattered(directory)
+    target = f"file://{tmp_path}/export"
+    whole = exported(directory.path, target)
+    assert manifest.read(target) == whole
+    assert len(rows_in(tmp_path / "export")) == len(records)
+    found = list(exported_records(placed(target, whole)))
+    assert [each.offset for each in found] == [each.offset for each in records]
+    manifest.begin(Place(target), overwrite=True)
+    assert [path.name for path in (tmp_path / "export").iterdir()] == [manifest.UNFINISHED]
 
 
 class TestSinceAnother:

@@ -4,8 +4,7 @@ import builtins
 import json
 
 import pytest
-from confluent_kafka import Consumer, Producer, TopicPartition
-from confluent_kafka.admin import AdminClient, NewTopic
+from confluent_kafka import Producer
 
 from odradek.spark_jobs.scan.damage import ScanFailed
 from odradek.spark_jobs.scan.options import options_of
@@ -15,10 +14,15 @@ from odradek.spark_jobs.transfer.target import Creation, Target, check_empty, pr
 from tests.support.broker_process import BrokerProcess
 from tests.support.exports import exported
 from tests.support.free_ports import free_port
+from tests.support.restored_topics import (
+    NOON_MS,
+    PARTITIONS,
+    consumed,
+    create,
+    rows_of_all_kinds,
+    send,
+)
 
-PARTITIONS = 3
-NOON = 1_700_000_000_000
-DAY_MS = 86_400_000
 SETTINGS = ("log.retention.ms=-1", "replica.high.watermark.checkpoint.interval.ms=100")
 
 
@@ -30,30 +34,11 @@ def broker(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def sent(broker):
-    """What was sent to the topic, by partition; the middle one has nothing."""
+    """What was sent to the topic."""
+    rows = rows_of_all_kinds(500)
     create(broker, "orders")
-    producer = Producer({"bootstrap.servers": broker.address, "compression.type": "lz4"})
-    records = {partition: [] for partition in range(PARTITIONS)}
-    for number in range(500):
-        record = (
-            None if number % 5 == 0 else b"" if number % 5 == 1 else b"key-%d" % number,
-            None if number % 7 == 0 else b"" if number % 7 == 1 else b"value %d" % number,
-            [("n", b"%d" % number), ("n", None), ("", b"")] if number % 3 == 0 else [],
-            NOON + number % 3 * DAY_MS + number,
-        )
-        partition = number % 2 * 2
-        key, value, headers, timestamp = record
-        producer.produce(
-            "orders",
-            key=key,
-            value=value,
-            headers=headers,
-            timestamp=timestamp,
-            partition=partition,
-        )
-        records[partition].append(record)
-    assert producer.flush(30) == 0
-    return records
+    send(Producer({"bootstrap.servers": broker.address}), "orders", rows)
+    return rows
 
 
 @pytest.fixture(scope="module")
@@ -62,37 +47,6 @@ def export(broker, sent, tmp_path_factory):
     target = tmp_path_factory.mktemp("exports") / "orders"
     exported(broker.data_dir, target, topics="orders", ignoreHighWatermark="true")
     return target
-
-
-def create(broker, topic):
-    admin = AdminClient({"bootstrap.servers": broker.address})  # has to outlive the answer
-    admin.create_topics([NewTopic(topic, PARTITIONS, 1)])[topic].result()
-
-
-def consumed(broker, topic):
-    consumer = Consumer({"bootstrap.servers": broker.address, "group.id": "compares"})
-    found = {}
-    try:
-        for partition in range(PARTITIONS):
-            place = TopicPartition(topic, partition, 0)
-            first, end = consumer.get_watermark_offsets(place, timeout=30)
-            consumer.assign([place])
-            rows = found[partition] = []
-            while len(rows) < end - first:
-                message = consumer.poll(30)
-                assert message is not None
-                assert message.error() is None
-                rows.append(
-                    (
-                        message.key(),
-                        message.value(),
-                        message.headers() or [],
-                        message.timestamp()[1],
-                    )
-                )
-        return found
-    finally:
-        consumer.close()
 
 
 def plan(export, topic, presence=Presence.NONE, **options):
@@ -154,7 +108,7 @@ class TestWhatIsThere:
         assert consumed(broker, "resumed") == sent
 
     def test_records_that_are_not_of_the_export_are_not_gone_on_from(self, broker, sent, export):
-        others = {0: [*sent[0][:9], (b"other", b"other", [], NOON)], 1: [], 2: []}
+        others = {0: [*sent[0][:9], (b"other", b"other", [], NOON_MS)], 1: [], 2: []}
         send_first(broker, "mixed-up", others, count=10)
         with pytest.raises(ScanFailed, match="mixed-up-0 has not just the first 10 records"):
             restore(broker, export, "mixed-up", Presence.RESUME)
@@ -163,18 +117,8 @@ class TestWhatIsThere:
 def send_first(broker, topic, records, count):
     """As an attempt that was broken off leaves it."""
     create(broker, topic)
-    producer = Producer({"bootstrap.servers": broker.address})
-    for partition, rows in records.items():
-        for key, value, headers, timestamp in rows[:count]:
-            producer.produce(
-                topic,
-                key=key,
-                value=value,
-                headers=headers,
-                timestamp=timestamp,
-                partition=partition,
-            )
-    assert producer.flush(30) == 0
+    first = {partition: rows[:count] for partition, rows in records.items()}
+    send(Producer({"bootstrap.servers": broker.address}), topic, first)
 
 
 class TestTargets:

@@ -29,12 +29,13 @@ if TYPE_CHECKING:
     from confluent_kafka import KafkaError, Message, Producer
 
 REPORT_S = 10.0
-_SETTINGS = {
-    "enable.idempotence": "true",  # and with it acks=all, and few requests at a time
+_DEFAULTS = {
     "linger.ms": "20",
     "message.max.bytes": "1000000000",  # what is too large is for the broker to say
     "log_level": "0",
 }
+#: And with it acks=all, and few requests at a time: order depends on it.
+_IDEMPOTENT = {"enable.idempotence": "true"}
 
 
 class Presence(Enum):
@@ -74,7 +75,7 @@ def restore_partition(
     """``settings`` are those of librdkafka; ScanFailed says how far it has come."""
     check_client()
     present = _present(restore, settings) if restore.presence is Presence.RESUME else 0
-    sending = _Sending(restore, {**settings, **_SETTINGS}, report)
+    sending = _Sending(restore, {**_DEFAULTS, **settings, **_IDEMPOTENT}, report)
     for record in islice(exported_records(restore.files), present, None):
         sending.send(record)
     sending.finish()

@@ -68,6 +68,8 @@ def run(call: Call) -> Result:
     given = {**call.options, **_starting(call, older)}
     options = options_of({**given, "columns": ",".join(COLUMNS)})
     planned = plan_export(options)
+    if not planned.ranges:
+        raise JobFailed("none of these partitions is there")
     _tell_plan(call, planned, older)
     place = Place(target)
     try:

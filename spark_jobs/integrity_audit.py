@@ -28,7 +28,7 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING
 
-from odradek.spark_jobs.running.job import Call, Job, no_arguments
+from odradek.spark_jobs.running.job import Call, Job, JobFailed, no_arguments
 from odradek.spark_jobs.running.result import Result, Table
 from odradek.spark_jobs.running.selection import chosen_partitions
 from odradek.spark_jobs.source.workers import needing_wheels
@@ -53,10 +53,12 @@ def run(call: Call) -> Result:
     options = chosen_partitions(call, "an audit looks at whole partitions")
     planned = undisturbed(lambda: plan(options.paths, options.wants))
     units = planned.partitions
+    if not units:
+        raise JobFailed("none of these partitions is there")
     replicas = sum(len(unit.replicas) for unit in units)
     call.progress(f"looking at {len(units)} partitions in {replicas} directories")
     tasks = shared_out(units)
-    shared = call.session.sparkContext.parallelize(tasks, max(1, len(tasks)))
+    shared = call.session.sparkContext.parallelize(tasks, len(tasks))
     audits: list[PartitionAudit] = shared.flatMap(audited).collect()
     findings = [*planned.findings, *(found for audit in audits for found in audit.findings)]
     call.progress(f"{len(findings)} findings")

@@ -12,7 +12,7 @@ Owner: whoever plans; what it makes is immutable and can be pickled.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from odradek.protocol.types import TopicPartition
 from odradek.spark_jobs.audit.findings import Finding, Severity
@@ -126,6 +126,17 @@ class _Checkpoints:
             partition in self._cleaned,
             _missing(directory),
         )
+
+
+def looked_at_again(replica: Replica) -> Replica | None:
+    """As its directory is by now; None if it is gone."""
+    log = replica.log
+    partition = TopicPartition(log.topic, log.partition)
+    try:
+        current = partition_log(partition, log.directory, log.log_start_offset, log.high_watermark)
+        return replace(replica, log=current, missing=_missing(log.directory))
+    except FileNotFoundError:
+        return None
 
 
 def _missing(directory: str) -> tuple[FileName, ...]:

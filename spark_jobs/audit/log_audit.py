@@ -8,7 +8,8 @@
 What leads into damage that has been found is not found again: one flipped byte is one finding.
 
 A broker may be at work.  So indexes are read before the batches: these are written first, and an
-index read later could be ahead.
+index read later could be ahead.  If segments were replaced or removed while there were findings,
+everything is looked at again.
 
 Owner: whoever audits.
 """
@@ -30,7 +31,7 @@ from odradek.spark_jobs.audit.batch_rows import (
     lost_in,
     read_segment,
 )
-from odradek.spark_jobs.audit.directories import Replica
+from odradek.spark_jobs.audit.directories import Replica, looked_at_again
 from odradek.spark_jobs.audit.epoch_checks import epoch_problems
 from odradek.spark_jobs.audit.findings import Finding, Problem, Severity
 from odradek.spark_jobs.audit.index_checks import offset_index_problems, time_index_problems
@@ -48,6 +49,9 @@ from odradek.storage import leader_epochs
 from odradek.storage.checkpoint import CheckpointDamaged
 from odradek.storage.paths import Content, file_named
 from odradek.storage.producers.snapshot import ProducerSnapshotDamaged, decode
+
+#: How often a log is looked at that keeps changing.
+LOOKS = 3
 
 
 @dataclass(slots=True)
@@ -102,7 +106,23 @@ class _IndexFiles:
 
 
 def audit_log(replica: Replica) -> AuditedLog:
+    """Where compaction or retention were at work meanwhile, files did not fit: look again."""
+    for _ in range(LOOKS - 1):
+        audited = _Audit(replica).run()
+        if not audited.findings:
+            return audited
+        current = looked_at_again(replica)
+        if current is None or _files(current) == _files(replica):
+            return audited
+        replica = current
     return _Audit(replica).run()
+
+
+def _files(replica: Replica) -> list[tuple[str, int]]:
+    """What only changes with compaction and retention: the last segment grows all the time."""
+    segments = replica.log.segments
+    sealed = [(each.path, each.size_bytes) for each in segments[:-1]]
+    return [*sealed, *((each.path, -1) for each in segments[-1:])]
 
 
 class _Audit:

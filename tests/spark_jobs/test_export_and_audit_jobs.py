@@ -19,7 +19,7 @@ from tests.support.restored_topics import (
     rows_of_all_kinds,
     send,
 )
-from tests.support.scans import LogDirectory
+from tests.support.scans import LogDirectory, Scanned
 
 pytestmark = pytest.mark.usefixtures("spark")
 
@@ -62,6 +62,13 @@ class TestAudit:
             "position": batch.position,
             "offset": batch.base_offset,
         }
+
+    @pytest.mark.parametrize("job", [integrity_audit, export])
+    def test_nothing_to_look_at_is_not_taken_for_nothing_wrong(self, tmp_path, capsys, job):
+        WrittenLog(tmp_path / "1")
+        into = ["--into", str(tmp_path / "export")] if job is export else []
+        assert job.main([str(tmp_path / "1"), "--topics", "evnets", *into]) == 1
+        assert "none of these partitions is there" in capsys.readouterr().err
 
     def test_a_part_of_a_partition_cannot_be_audited(self, tmp_path, capsys):
         WrittenLog(tmp_path / "1")
@@ -129,9 +136,14 @@ def test_exports_of_a_running_broker_are_restored_to_another_topic(broker, tmp_p
     restoring = [first, second, "--bootstrap-server", broker.address, "--rename", "orders=again"]
     assert restore.main(restoring) == 1
     assert "there is no topic again: --create makes it" in capsys.readouterr().err
-    assert restore.main([*restoring, "--create", "--replication-factor", "1"]) == 0
+    created = ["--create", "--replication-factor", "1", "--property", "compression.type=zstd"]
+    assert restore.main([*restoring, *created]) == 0
     before = consumed(broker, "orders")
     assert consumed(broker, "again") == before
     assert [len(rows) for rows in before.values()] == [170, 0, 170]
     assert restore.main(restoring) == 1
     assert "again-0 has records: --resume" in capsys.readouterr().err
+    batches = Scanned(
+        str(broker.data_dir), topics="again", view="batches", ignoreHighWatermark="true"
+    )
+    assert {row["codec"] for row in batches.rows} == {"zstd"}

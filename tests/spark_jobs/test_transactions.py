@@ -4,6 +4,7 @@ import pytest
 
 from odradek.spark_jobs.scan.damage import ScanFailed
 from odradek.storage.paths import Content
+from odradek.storage.producers.snapshot import encode
 from odradek.storage.transaction_index import ENTRY, VERSION
 from tests.support.laid_transactions import FIRST, SECOND, History
 from tests.support.scans import LogDirectory
@@ -103,3 +104,12 @@ def test_a_transaction_across_segments_is_hidden_in_both(tmp_path, history):
     assert directory.scan(mode="FAILFAST").offsets == [0, 1, 3, 7]
     start = directory.scan(startingOffsets='{"orders": {"0": 4}}', mode="FAILFAST")
     assert start.offsets == [7]
+
+
+def test_a_directory_with_the_ending_of_a_file_in_its_name_has_its_index_found(tmp_path, history):
+    """A snapshot at the end says that nothing is open there: so the index alone tells."""
+    directory = LogDirectory(tmp_path / "kafka.logs")
+    directory.write(0, history.batches)
+    write_index(directory, (SECOND, 2, 6, 7))
+    directory.file(10, Content.PRODUCER_SNAPSHOT).write_bytes(encode({}))
+    assert directory.scan(mode="FAILFAST").offsets == [0, 1, 3, 7, 8, 9]

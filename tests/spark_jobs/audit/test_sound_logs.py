@@ -4,9 +4,15 @@ import shutil
 
 import pytest
 
+from odradek.spark_jobs import integrity_audit
+from odradek.spark_jobs.audit import log_audit
+from odradek.spark_jobs.audit.batch_rows import read_segment
+from odradek.spark_jobs.audit.directories import plan
+from odradek.spark_jobs.integrity_audit import shared_out
 from odradek.storage.offset_checkpoints import HIGH_WATERMARKS, RECOVERY_POINTS
 from tests.support import logs
 from tests.support.audits import WrittenLog, findings
+from tests.support.batches import batch_of
 from tests.support.recorded_directories import (
     LEFT,
     RECOVERED,
@@ -14,6 +20,7 @@ from tests.support.recorded_directories import (
     names_of_recorded_directories,
 )
 from tests.support.recorded_producers import PRODUCER_SNAPSHOTS, names_of_recorded_producers
+from tests.support.scans import LogDirectory
 
 RECORDED = names_of_recorded_directories()
 SOUND = [name for name in RECORDED if not name.endswith("-damaged")]
@@ -78,3 +85,66 @@ def test_a_topic_may_have_the_ending_of_a_file_in_its_name(tmp_path):
     written = WrittenLog(tmp_path / "kafka.logs")
     written.partition.rename(written.path / "app.log.index-0")
     assert findings(written.path) == []
+
+
+def test_small_partitions_share_a_task(tmp_path, monkeypatch):
+    names = [f"events-{number}" for number in range(5)]
+    for name in names:
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "00000000000000000000.log").write_bytes(bytes(100))
+    units = plan((str(tmp_path),), lambda topic, partition: True).partitions
+    assert [len(task) for task in shared_out(units)] == [5]
+    monkeypatch.setattr(integrity_audit, "OPENING_BYTES", 0)
+    monkeypatch.setattr(integrity_audit, "TASK_BYTES", 200)
+    shared = shared_out(units)
+    assert [[unit.partition for unit in task] for task in shared] == [[0, 1], [2, 3], [4]]
+    assert shared_out([]) == []
+
+
+class TestWhileABrokerIsAtWork:
+    def batches(self, start, end):
+        return [batch_of(b"%d" % offset, base_offset=offset) for offset in range(start, end)]
+
+    @pytest.fixture
+    def directory(self, tmp_path):
+        directory = LogDirectory(tmp_path)
+        for base in (0, 5, 10):
+            directory.write(base, self.batches(base, base + 5), indexed=True)
+        return directory
+
+    def when_first_read(self, monkeypatch, happens):
+        """Something happens after the directory was listed and indexes were read."""
+        left = [happens]
+
+        def read(*arguments):
+            if left:
+                left.pop()()
+            return read_segment(*arguments)
+
+        monkeypatch.setattr(log_audit, "read_segment", read)
+
+    def test_segments_that_compaction_joins_meanwhile(self, directory, monkeypatch):
+        def join():
+            for path in directory.partition.glob("00000000000000000005.*"):
+                path.unlink()
+            directory.write(0, self.batches(0, 10), indexed=True)
+
+        self.when_first_read(monkeypatch, join)
+        assert findings(directory.path) == []
+
+    def test_segments_that_retention_removes_meanwhile(self, directory, monkeypatch):
+        def remove():
+            for name in ("00000000000000000000", "00000000000000000005"):
+                for path in directory.partition.glob(f"{name}.*"):
+                    path.unlink()
+
+        self.when_first_read(monkeypatch, remove)
+        assert findings(directory.path) == []
+
+    def test_a_partition_that_is_deleted_meanwhile(self, directory, monkeypatch):
+        self.when_first_read(monkeypatch, lambda: shutil.rmtree(directory.partition))
+        found = findings(directory.path)
+        assert [each.severity for each in found] == ["warning"] * 2  # the first was open
+        assert {each.what for each in found} == {
+            "gone since the audit began, as by retention or compaction: audit it again"
+        }

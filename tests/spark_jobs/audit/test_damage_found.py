@@ -339,6 +339,13 @@ class TestEpochs:
         path.write_text("0\n1\n0 0\n")
         assert found_in(written.path) == [Found(WARNING, path.name, 4, start)]
 
+    def test_an_epoch_that_is_not_synced_may_be_missing(self, written):
+        path = self.epochs(written)
+        start = int(path.read_text().split()[-1])
+        path.write_text("0\n1\n0 0\n")
+        written.set_checkpoints(start)
+        assert found_in(written.path) == []
+
     def test_a_file_that_is_missing(self, written):
         path = self.epochs(written)
         path.unlink()

@@ -1,6 +1,8 @@
 """Nothing is found where nothing is wrong: in logs of ours, and in those that Kafka wrote."""
 
 import shutil
+from collections import defaultdict
+from pathlib import Path
 
 import pytest
 
@@ -10,6 +12,7 @@ from odradek.spark_jobs.audit.batch_rows import read_segment
 from odradek.spark_jobs.audit.directories import plan
 from odradek.spark_jobs.integrity_audit import shared_out
 from odradek.storage.offset_checkpoints import HIGH_WATERMARKS, RECOVERY_POINTS
+from tests.interop.data_directory_damage import damage_by_partition
 from tests.support import logs
 from tests.support.audits import WrittenLog, findings
 from tests.support.batches import batch_of
@@ -64,10 +67,26 @@ def test_directories_that_kafka_left_and_that_it_had_recovered(name, tmp_path):
     assert findings(tmp_path / RECOVERED) == []
 
 
+#: What shows in files by itself.  A log that was cut may never have been longer, as far as its
+#: checkpoints say; zeros may be room ahead; snapshots may not have been taken; and compaction that
+#: was broken off is in order, since its files say so.
+SHOWS = {"_flip_bit": ".log", "_append_noise": ".log", "_lose_indexes": ".index"}
+SHOWS_NOT = {"_append_zeros", "_lose_snapshots", "discarded", "swapped", "half-swapped"}
+
+
 @pytest.mark.parametrize("name", DAMAGED)
-def test_directories_that_kafka_mended_are_sound_again(name, tmp_path):
+def test_directories_that_were_damaged_and_that_kafka_mended(name, tmp_path):
     RecordedDirectory.unpack(name, tmp_path)
-    assert findings(tmp_path / LEFT) != []
+    found = defaultdict(list)
+    for each in findings(tmp_path / LEFT):
+        found[Path(each.file).parent.name].append(Path(each.file).suffix)
+    kinds = damage_by_partition(tmp_path / LEFT)
+    assert set(found) <= set(kinds)
+    for partition, kind in kinds.items():
+        if kind in SHOWS:
+            assert SHOWS[kind] in found[partition], (partition, kind)
+        if kind in SHOWS_NOT:
+            assert partition not in found, (partition, kind)
     assert findings(tmp_path / RECOVERED) == []
 
 

@@ -10,12 +10,14 @@ Owner: none; immutable, any thread.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import astuple, dataclass
 from enum import StrEnum
 from typing import NamedTuple
 
 import pyarrow as pa
+
+PROBLEMS_MAX = 100
 
 
 class Severity(StrEnum):
@@ -83,3 +85,17 @@ class Problem(NamedTuple):
     position: int | None
     offset: int | None
     what: str
+
+
+def first_of(problems: Iterable[Problem]) -> Iterator[Problem]:
+    """As many as a person would read of one file: one that is all wrong has a million."""
+    left = PROBLEMS_MAX
+    more = 0
+    for problem in problems:
+        if left > 0:
+            left -= 1
+            yield problem
+        else:
+            more += 1
+    if more:
+        yield Problem(None, None, f"and {more} more of the kind")

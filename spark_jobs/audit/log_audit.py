@@ -33,7 +33,7 @@ from odradek.spark_jobs.audit.batch_rows import (
 )
 from odradek.spark_jobs.audit.directories import Replica, looked_at_again
 from odradek.spark_jobs.audit.epoch_checks import epoch_problems
-from odradek.spark_jobs.audit.findings import Finding, Problem, Severity
+from odradek.spark_jobs.audit.findings import Finding, Problem, Severity, first_of
 from odradek.spark_jobs.audit.index_checks import offset_index_problems, time_index_problems
 from odradek.spark_jobs.audit.producer_checks import snapshot_problems
 from odradek.spark_jobs.audit.transaction_checks import (
@@ -240,12 +240,12 @@ class _Audit:
                 problem = Problem(None, segment.base_offset, "missing")
                 self._found(Severity.WARNING, path, problem)
                 continue
-            for problem in problems(stored, batches, lost):
+            for problem in first_of(problems(stored, batches, lost)):
                 self._found(Severity.WARNING, path, problem)
         path = segment.beside(Content.TRANSACTION_INDEX)
         # It is written to after the batches, so there may be more in it by now.
         index = IndexContent(self._read(path) or files.aborted or b"", len(files.aborted or b""))
-        for problem in transaction_index_problems(index, batches, known):
+        for problem in first_of(transaction_index_problems(index, batches, known)):
             self._found(Severity.ERROR, path, problem)
 
     def _check_snapshot(self, path: str, content: bytes | None, known: KnownLog) -> None:
@@ -262,7 +262,7 @@ class _Audit:
             what = f"it is about offset {offset}, but the log ends with {end}"
             self._found(Severity.WARNING, path, Problem(None, offset, what))
             return
-        for problem in snapshot_problems(states, offset, known):
+        for problem in first_of(snapshot_problems(states, offset, known)):
             self._found(Severity.ERROR, path, problem)
 
     def _check_epochs(self, content: bytes | None, rows: Rows) -> None:

@@ -16,6 +16,8 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from itertools import islice
 from typing import NamedTuple
 
 import numpy as np
@@ -24,7 +26,7 @@ from odradek.protocol.errors import CorruptMessage
 from odradek.protocol.records.record import Record
 from odradek.protocol.records.record_set import batch_at
 from odradek.spark_jobs.audit.batch_rows import ROW, Lost, Rows
-from odradek.spark_jobs.audit.findings import Finding, Severity
+from odradek.spark_jobs.audit.findings import PROBLEMS_MAX, Finding, Severity
 from odradek.spark_jobs.audit.log_audit import AuditedLog
 from odradek.spark_jobs.scan.file_access import file_system_of
 from odradek.spark_jobs.scan.varints import Integers
@@ -75,8 +77,15 @@ def replica_findings(audited: Sequence[AuditedLog]) -> Iterator[Finding]:
     copies = [_copy(each, start, end) for each in audited]
     lost = Lost(span for each in audited for span in each.lost.ranges)
     is_compacted = any(each.is_compacted for each in audited)
-    for offset in _differing(copies, lost):
-        yield from _compared(offset, copies, is_compacted=is_compacted)
+    found = (
+        finding
+        for offset in _differing(copies, lost)
+        for finding in _compared(offset, copies, is_compacted=is_compacted)
+    )
+    yield from islice(found, PROBLEMS_MAX)
+    last = next(found, None)
+    if last is not None:
+        yield replace(last, what=f"{last.what}; no more of the replicas is compared")
 
 
 def _bound(audited: AuditedLog) -> int:

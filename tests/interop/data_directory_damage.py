@@ -26,7 +26,7 @@ def damage(data_directory: Path) -> None:
 
 
 def damage_by_partition(data_directory: Path) -> dict[str, str]:
-    """What has been done to each: the name of a kind, or of a topic whose compaction ended early."""
+    """What has been done to each: the name of a kind, or of a topic that was being compacted."""
     kinds = {}
     for number, directory in enumerate(_damaged(data_directory)):
         topic = directory.name.rpartition("-")[0]

@@ -36,13 +36,13 @@ class BatchSeen(NamedTuple):
     last_offset: int
 
 
-def findings(*paths: Path) -> list[Finding]:
+def findings(*paths: Path | str) -> list[Finding]:
     planned = plan(tuple(map(str, paths)), lambda topic, partition: True)
     audited = [audit(partition) for partition in planned.partitions]
     return [*planned.findings, *(each for audit in audited for each in audit.findings)]
 
 
-def found_in(*paths: Path) -> list[Found]:
+def found_in(*paths: Path | str) -> list[Found]:
     return [
         Found(str(each.severity), each.file.rsplit("/", 1)[-1], each.position, each.offset)
         for each in findings(*paths)

@@ -14,6 +14,7 @@ from tests.support.audits import (
     OPEN,
     Found,
     WrittenLog,
+    findings,
     flip,
     found_in,
     overwrite,
@@ -143,6 +144,15 @@ class TestIndexes:
         overwrite(path, 0, INDEX.pack(relative + 1000, position))
         wrong = int(path.stem) + relative + 1000
         assert found_in(written.path) == [Found(WARNING, path.name, 0, wrong)]
+
+    def test_one_that_is_all_wrong_is_told_in_so_many_rows(self, written, monkeypatch):
+        monkeypatch.setattr("odradek.spark_jobs.audit.findings.PROBLEMS_MAX", 2)
+        path = written.files(".index")[0]
+        count = path.stat().st_size // INDEX.size
+        path.write_bytes(b"".join(INDEX.pack(900 + at, 1 + at) for at in range(count)))
+        *first, rest = findings(written.path)
+        assert [each.position for each in first] == [0, 8]
+        assert (rest.position, rest.what) == (None, f"and {count - 2} more of the kind")
 
     def test_an_entry_twice(self, written):
         path = written.files(".index")[0]
@@ -361,6 +371,15 @@ def test_a_checkpoint_that_makes_no_sense_is_told_of_the_log_directory(written):
     path = written.path / "replication-offset-checkpoint"
     path.write_text("0\n3\nevents 0 10\n")
     assert found_in(written.path) == [Found(WARNING, path.name, None, None)]
+
+
+def test_directories_may_be_named_by_uris(written):
+    path = written.logs[1]
+    batch = written.batches(path)[3]
+    flip(path, batch.position + batch.size - 1)
+    (finding,) = findings(f"file://{written.path}")
+    assert finding.file == f"file://{path}"
+    assert (finding.position, finding.offset) == (batch.position, batch.base_offset)
 
 
 def test_only_partitions_that_are_wanted_are_looked_at(written):

@@ -121,6 +121,18 @@ class TestBatchesThatOneLacks:
         ]
 
 
+def test_replicas_that_have_nothing_in_common_are_told_in_so_many_rows(tmp_path, monkeypatch):
+    monkeypatch.setattr("odradek.spark_jobs.audit.replica_checks.PROBLEMS_MAX", 3)
+    for name in ("1", "2"):
+        directory = LogDirectory(tmp_path / name)
+        made = [batch_of(name.encode() * 9, base_offset=offset) for offset in range(50)]
+        directory.write(0, made, indexed=True)
+        directory.set_high_watermark(50)
+    found = findings(tmp_path / "1", tmp_path / "2")
+    assert [each.offset for each in found] == [0, 1, 2, 3]
+    assert found[-1].what.endswith("no more of the replicas is compared")
+
+
 class TestCompaction:
     """Two replicas of which one has been compacted further than the other."""
 

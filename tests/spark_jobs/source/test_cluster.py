@@ -18,7 +18,7 @@ from tests.support.spark_session import SETTINGS, need_java
 ROOT = Path(__file__).parents[3]
 PROGRAM = ROOT / "tests" / "support" / "cluster_program.py"
 MASTER = "local-cluster[2,1,1024]"
-TIMEOUT_S = 120
+TIMEOUT_S = 170
 BATCHES = 40
 
 

@@ -38,11 +38,11 @@ def spark_session(name: str, master: str | None) -> Iterator[SparkSession]:
         raise ScanFailed(INSTALL) from missing
     present = SparkSession.getActiveSession()
     session = present or _started(name, master)
-    _register(session)
     try:
         with TemporaryDirectory() as folder:
             if present is None and _SUBMITTED not in os.environ:
                 bring_to_workers(session, Path(folder))
+            _register(session)
             yield session
     finally:
         if present is None:

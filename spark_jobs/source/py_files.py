@@ -41,6 +41,7 @@ def write_py_files(to: Path) -> int:
 def bring_to_workers(session: SparkSession, folder: Path) -> None:
     """Unless they are of this machine, and import what the driver does.
 
+    Before the source is registered, since Spark remembers of it which files there were by then.
     ``folder`` is to stay as long as the session: workers that start later ask for it, too.
     """
     if not _LOCAL.fullmatch(session.sparkContext.master):

@@ -10,9 +10,11 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
 from odradek.spark_jobs.scan.damage import ScanFailed
+from odradek.spark_jobs.source.py_files import bring_to_workers
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -36,9 +38,12 @@ def spark_session(name: str, master: str | None) -> Iterator[SparkSession]:
         raise ScanFailed(INSTALL) from missing
     present = SparkSession.getActiveSession()
     session = present or _started(name, master)
-    _register(session)
     try:
-        yield session
+        with TemporaryDirectory() as folder:
+            if present is None and _SUBMITTED not in os.environ:
+                bring_to_workers(session, Path(folder))
+            _register(session)
+            yield session
     finally:
         if present is None:
             session.stop()

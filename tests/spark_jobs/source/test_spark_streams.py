@@ -14,7 +14,7 @@ from tests.support.group_members import wait_until
 from tests.support.live_topics import consumed, send, wait_until_written_down
 from tests.support.scans import LogDirectory
 
-TIMEOUT_S = 60
+TIMEOUT_S = 150
 TOPIC = "with-gzip"
 
 

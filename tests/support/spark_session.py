@@ -8,6 +8,7 @@ Owner: the test session.
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -52,6 +53,8 @@ def need_java() -> None:
 
 def new_session(folder: Path, *, master: str = "local[2]") -> SparkSession:
     """With the source registered; what Spark leaves on the disk goes into ``folder``."""
+    provide_java()
+    os.environ["PYSPARK_PYTHON"] = sys.executable  # else it is what the path has
     builder = SparkSession.builder.master(master).appName("tests")
     folders = {"spark.local.dir": f"{folder}/local", "spark.sql.warehouse.dir": f"{folder}/tables"}
     for name, value in {**SETTINGS, **folders}.items():

@@ -162,7 +162,7 @@ class TestTransactions:
             reader.commit(end)
             ends.append(end["orders"]["0"])
             start = end
-        assert ends == [0, 1, 1, 1, 1, 1, 2, 8, 8, 8, 8]
+        assert ends == [0, 1, 1, 1, 1, 1, 2, 7, 8, 8, 8]
         assert found == [0, 1, 3, 7]
         monkeypatch.setattr(walk.Walk, "__iter__", _must_not_walk)
         assert reader.latestOffset(start, ALL) == start

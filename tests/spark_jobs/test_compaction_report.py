@@ -20,7 +20,7 @@ def payload(pairs):
 def log(tmp_path):
     log = opened(tmp_path / f"{TOPIC}-0", segment_bytes=4000, cleanup_policy=("compact",))
     yield log
-    log.close()
+    log.close(now_ms=0)
 
 
 def fill(log, *, batches=60, seed=5):
@@ -62,7 +62,7 @@ def test_what_the_report_calls_superfluous_is_what_the_cleaner_removes(spark, lo
     fill(log)
     sealed(log)
     before = len(stored_records(log))
-    disk_bytes = sum(segment.size for segment in log.segments)
+    disk_bytes = sum(segment.size_bytes for segment in log.segments)
     told = overall(tmp_path, "--without-active-segment")
     compact(log)
     after = stored_records(log)
@@ -73,7 +73,7 @@ def test_what_the_report_calls_superfluous_is_what_the_cleaner_removes(spark, lo
     assert told["tombstones"] == sum(record.value is None for record in after)
     left = payload((record.key, record.value) for record in after)
     assert told["bytes"] - told["supersededBytes"] - told["keylessBytes"] == left
-    saved = disk_bytes - sum(segment.size for segment in log.segments)
+    saved = disk_bytes - sum(segment.size_bytes for segment in log.segments)
     assert told["savedDiskBytes"] == pytest.approx(saved, rel=0.15)
 
 
@@ -95,7 +95,7 @@ def test_records_without_a_key_go_and_partitions_are_told_apart(spark, tmp_path)
         append_pairs(log, (b"a", b"12"), (None, b"345"), (b"a", b"6"))
         if partition:
             append_pairs(log, (b"a", None))
-        log.close()
+        log.close(now_ms=0)
     ran = JobRun(main, tmp_path / "out", tmp_path / "logs")
     names = ("records", "superseded", "keyless", "tombstones", "supersededBytes", "keylessBytes")
     rows = ran.by("partitions", "topic", "partition")

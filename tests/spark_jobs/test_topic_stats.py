@@ -42,11 +42,11 @@ def test_partitions_have_what_is_stored_in_them(ran, topics):
             "partition": place[1],
             "records": len(records),
             "batches": sum(bool(batch.records) for batch in batches),
-            "markers": 1,
+            "markers": 2,
             "uncountedBatches": 0,
             "diskBytes": sum(batch.size_bytes for batch in batches),
             "firstOffset": 0,
-            "lastOffset": len(records),  # that of the marker
+            "lastOffset": len(records) + 1,  # that of the second marker
             "firstTime": min([*times, FIRST_MS]),
             "lastTime": max(record.timestamp for record in records),
             "recordsShare": pytest.approx(len(records) / of_topic),

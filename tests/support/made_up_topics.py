@@ -35,7 +35,7 @@ class MadeRecord:
 
 
 class MadeUpTopics:
-    """In two segments each; the last batches of all are a transaction that is committed."""
+    """In two segments each, of which the last batches are a transaction that is committed."""
 
     def __init__(self, directory: Path, *, seed: int, batches: int = 24) -> None:
         self.path = directory
@@ -68,7 +68,7 @@ class MadeUpTopics:
     def _made(self, topic: str, partition: int, count: int, offset: int) -> Iterator[bytes]:
         self._counts: list[int] = []
         for number in range(count):
-            is_last = offset > 0 and number == count - 1
+            is_last = number == count - 1
             codec = self._random.choice(list(Codec))
             records = tuple(self._records(offset))
             fields = {**PRODUCER, "base_sequence": 0, "is_transactional": True} if is_last else {}

@@ -50,33 +50,34 @@ ALL_RECORDS = {flag.option: None for flag in SELECTION}
 LONG_MS = 60_000
 
 IDS = """
-    with latest as (
-        select transactionalId, max_by(struct(*), logOffset) as it
-        from {records} where recordType = 'TransactionLog' group by transactionalId
-    )
     select transactionalId, it.state, it.producerId, it.producerEpoch,
         it.startTimestamp as startTime, it.lastUpdateTimestamp as lastUpdate,
         if(it.state in ('Ongoing', 'PrepareCommit', 'PrepareAbort'),
             {now_ms} - unix_millis(it.startTimestamp), null) as openMs,
         it.timeoutMs,
         transform(it.partitions, each -> concat(each.topic, '-', each.partition)) as partitions
-    from latest where not it.deleted order by openMs desc nulls last, transactionalId
+    from (
+        select transactionalId, max_by(struct(*), logOffset) as it
+        from {records} where recordType = 'TransactionLog' group by transactionalId
+    )
+    where not it.deleted order by openMs desc nulls last, transactionalId
 """
 # Each batch is followed, among those of its producer, by the marker that ends its transaction.
+# No `with` here nor above: kept tables that have one are not found again where two are joined.
 TRANSACTIONS = """
-    with followed as (
-        select *, last(
-            if(marker is null, null, struct(marker, baseOffset as at, maxTimestamp as time)), true
-        ) over (partition by topic, partition, producerId order by baseOffset desc) as ending
-        from {batches} where isTransactional
-    )
     select topic, partition, producerId, max(producerEpoch) as producerEpoch,
         coalesce(ending.marker, 'open') as outcome,
         min(baseOffset) as firstOffset, max(lastOffset) as lastOffset,
         sum(count) as records, sum(sizeBytes) as diskBytes,
         min(maxTimestamp) as startTime, ending.time as endTime,
         coalesce(unix_millis(ending.time), {now_ms}) - unix_millis(min(maxTimestamp)) as durationMs
-    from followed where marker is null
+    from (
+        select *, last(
+            if(marker is null, null, struct(marker, baseOffset as at, maxTimestamp as time)), true
+        ) over (partition by topic, partition, producerId order by baseOffset desc) as ending
+        from {batches} where isTransactional
+    )
+    where marker is null
     group by topic, partition, producerId, ending
 """
 OF_PRODUCERS = """

@@ -6,15 +6,23 @@ Owner: none; immutable, any thread.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 from odradek.protocol.errors import DecodeError
 from odradek.protocol.internal.log_record import Kind, part_version
+from odradek.protocol.schema import Message
 
 #: By the names of columns; what is not there is null.
 Cells = dict[str, Any]
 
 _MILLISECONDS_MAX = (2**63 - 1) // 1000
+
+
+class ReadKey(NamedTuple):
+    """What a key says, and the class of the value if that has something to say, too."""
+
+    cells: Cells
+    value: type[Message] | None
 
 
 def kind_of(key: bytes, kinds: Mapping[int, Kind]) -> Kind | None:
@@ -25,9 +33,14 @@ def kind_of(key: bytes, kinds: Mapping[int, Kind]) -> Kind | None:
     return kinds.get(number)
 
 
-def name_of(kind: Kind) -> str:
-    """``OffsetCommit``, as Kafka calls it."""
-    return kind.key.__name__.removesuffix("Key")
+def named(kind: Kind, **told: Any) -> Cells:
+    """With the kind's name, ``OffsetCommit``, as Kafka calls it."""
+    return {"recordType": kind.key.__name__.removesuffix("Key"), **told}
+
+
+def unknown(key: bytes) -> ReadKey:
+    """Of a kind that only a newer broker knows."""
+    return ReadKey({"recordType": str(part_version(key))}, value=None)
 
 
 def microseconds(milliseconds: int) -> int | None:

@@ -16,9 +16,9 @@ from typing import Any
 
 from odradek.protocol.internal.consumer_group_log import ConsumerGroupMetadataValue
 from odradek.protocol.internal.group_log import GroupMetadataValue, OffsetCommitValue
-from odradek.protocol.internal.log_record import GROUP_LOG, decode_part, part_version
+from odradek.protocol.internal.log_record import GROUP_LOG, decode_part
 from odradek.protocol.schema import Message
-from odradek.spark_jobs.contents.cells import Cells, kind_of, microseconds, name_of
+from odradek.spark_jobs.contents.cells import Cells, ReadKey, kind_of, microseconds, named, unknown
 
 _COLUMN_OF_FIELD = {
     "group": "group",
@@ -31,23 +31,20 @@ _COLUMN_OF_FIELD = {
 
 # The same partitions are committed again and again.
 @lru_cache(maxsize=65_536)
-def key_cells(key: bytes) -> Cells:
+def read_key(key: bytes) -> ReadKey:
     """Raises DecodeError."""
     kind = kind_of(key, GROUP_LOG)
     if kind is None:
-        return {"recordType": str(part_version(key))}
+        return unknown(key)
     read = decode_part(kind.key, key)
     fields = [field.name for field in read.__schema__.fields if field.name in _COLUMN_OF_FIELD]
     told = {_COLUMN_OF_FIELD[name]: getattr(read, name) for name in fields}
-    return {"recordType": name_of(kind), **told}
+    return ReadKey(named(kind, **told), kind.value if kind.value in _TOLD else None)
 
 
-def value_cells(key: bytes, value: bytes) -> Cells:
-    """Raises DecodeError.  Values of which nothing is told are not looked at."""
-    kind = kind_of(key, GROUP_LOG)
-    if kind is None or kind.value not in _TOLD:
-        return {}
-    return _TOLD[kind.value](decode_part(kind.value, value))
+def value_cells(kind: type[Message], value: bytes) -> Cells:
+    """Raises DecodeError."""
+    return _TOLD[kind](decode_part(kind, value))
 
 
 def _offset(value: OffsetCommitValue) -> Cells:

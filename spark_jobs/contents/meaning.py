@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -20,8 +20,9 @@ import pyarrow as pa
 from odradek.protocol.errors import CorruptMessage, DecodeError
 from odradek.protocol.records.control import ControlType, control_type_of
 from odradek.protocol.records.record import Record
+from odradek.protocol.schema import Message
 from odradek.spark_jobs.contents import group_records, transaction_records
-from odradek.spark_jobs.contents.cells import Cells
+from odradek.spark_jobs.contents.cells import Cells, ReadKey
 from odradek.spark_jobs.contents.columns import COLUMNS
 from odradek.spark_jobs.contents.content import HOMES, Content
 from odradek.spark_jobs.scan.batch_group import BatchGroup
@@ -35,13 +36,13 @@ from odradek.spark_jobs.scan.walk import Flaw, OldMessages
 class _Reader:
     """How keys and values are read; both raise DecodeError."""
 
-    key_cells: Callable[[bytes], Cells]
-    value_cells: Callable[[bytes, bytes], Cells]
+    read_key: Callable[[bytes], ReadKey]
+    value_cells: Callable[[type[Message], bytes], Cells]
 
 
 _READERS: Mapping[Content, _Reader] = {
-    Content.OFFSETS: _Reader(group_records.key_cells, group_records.value_cells),
-    Content.TRANSACTIONS: _Reader(transaction_records.key_cells, transaction_records.value_cells),
+    Content.OFFSETS: _Reader(group_records.read_key, group_records.value_cells),
+    Content.TRANSACTIONS: _Reader(transaction_records.read_key, transaction_records.value_cells),
 }
 _MARKERS = {ControlType.COMMIT: "CommitMarker", ControlType.ABORT: "AbortMarker"}
 
@@ -72,8 +73,7 @@ def understood(decoded: Decoded, found: BatchGroup | OldMessages, options: Optio
         yield _table(rows, meanings, options)
 
 
-@dataclass(frozen=True, slots=True)
-class _Meaning:
+class _Meaning(NamedTuple):
     """Of the record in a row; a text says why it cannot be read."""
 
     row: int
@@ -113,12 +113,12 @@ def _cells(
     reader = _READERS[options.content]
     if key is None:
         raise DecodeError("there is no key")
-    cells = reader.key_cells(key)
+    cells, kind = reader.read_key(key)
     if options.named is not None and cells.get(HOMES[options.content].option) != options.named:
         return None
     if not has_values:
         return cells
-    told = {} if value is None else reader.value_cells(key, value)
+    told = {} if value is None or kind is None else reader.value_cells(kind, value)
     return {**cells, **told, "deleted": value is None}
 
 

@@ -7,29 +7,28 @@ from __future__ import annotations
 
 from functools import lru_cache
 
-from odradek.protocol.internal.log_record import TRANSACTION_LOG, decode_part, part_version
+from odradek.protocol.internal.log_record import TRANSACTION_LOG, decode_part
 from odradek.protocol.internal.transaction_log import (
     STATUSES,
     TransactionLogKey,
     TransactionLogValue,
 )
-from odradek.spark_jobs.contents.cells import Cells, kind_of, microseconds, name_of
+from odradek.protocol.schema import Message
+from odradek.spark_jobs.contents.cells import Cells, ReadKey, kind_of, microseconds, named, unknown
 
 
 @lru_cache(maxsize=16_384)
-def key_cells(key: bytes) -> Cells:
+def read_key(key: bytes) -> ReadKey:
     """Raises DecodeError."""
     kind = kind_of(key, TRANSACTION_LOG)
     if kind is None:
-        return {"recordType": str(part_version(key))}
+        return unknown(key)
     read = decode_part(TransactionLogKey, key)
-    return {"recordType": name_of(kind), "transactionalId": read.transactional_id}
+    return ReadKey(named(kind, transactionalId=read.transactional_id), kind.value)
 
 
-def value_cells(key: bytes, value: bytes) -> Cells:
+def value_cells(_: type[Message], value: bytes) -> Cells:
     """Raises DecodeError.  A state that is not known is told by its number."""
-    if kind_of(key, TRANSACTION_LOG) is None:
-        return {}
     read = decode_part(TransactionLogValue, value)
     return {
         "state": STATUSES.get(read.transaction_status, str(read.transaction_status)),

@@ -6,8 +6,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 from tests.support.kafka_jars import KAFKA_4_1
 from tests.support.scans import Scanned
-from tests.support.transaction_wire import state_of
-from tests.support.transactional_clients import ConfluentTransactions
+from tests.support.transaction_wire import WireProducer, state_of
 
 TOPIC = "scanned-contents"
 PROTOCOLS = {"kafka_39": ("classic",), "kafka_41": ("classic", "consumer")}
@@ -21,19 +20,19 @@ def kafka(request):
     broker = request.getfixturevalue(request.param)
     admin = AdminClient({"bootstrap.servers": broker.bootstrap})
     admin.create_topics([NewTopic(TOPIC, 2, 1)])[TOPIC].result()
-    with ConfluentTransactions().producer(broker.bootstrap, WRITER) as producer:
-        producer.begin()
-        producer.send(TOPIC, [b"1", b"2", b"3"])
+    with WireProducer(broker.bootstrap, WRITER) as producer:
+        producer.init()
+        producer.write(TOPIC, b"1", b"2", b"3")
         producer.commit()
-        for protocol in PROTOCOLS[request.param]:
-            _read_and_commit(broker, protocol)
-        _commit(broker, "scanned-gone", 1)
-        for deleted in admin.delete_consumer_groups(["scanned-gone"]).values():
-            deleted.result()
-    with ConfluentTransactions().producer(broker.bootstrap, COMMITTER) as producer:
+    for protocol in PROTOCOLS[request.param]:
+        _read_and_commit(broker, protocol)
+    _commit(broker, "scanned-gone", 1)
+    for deleted in admin.delete_consumer_groups(["scanned-gone"]).values():
+        deleted.result()
+    with WireProducer(broker.bootstrap, COMMITTER) as producer:
+        producer.init()
         for offset, end in ((1, producer.commit), (2, producer.abort)):
-            producer.begin()
-            producer.send_offset("scanned-copied", TOPIC, offset)
+            producer.commit_offset("scanned-copied", TOPIC, offset)
             end()
     return broker
 

@@ -104,7 +104,7 @@ def _logs_in(path: str, options: Options) -> Iterator[PartitionLog]:
             for name in names
             if (known := directory_named(name)) and known.purpose is Purpose.LOG
         }
-        if not directories:
+        if not directories and HIGH_WATERMARKS.name not in names:
             raise ScanFailed(f"{path}: neither a log directory nor a partition's")
     watermarks = _offsets(system, log_dir, HIGH_WATERMARKS)
     starts = _offsets(system, log_dir, LOG_START_OFFSETS) or {}

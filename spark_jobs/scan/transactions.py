@@ -53,6 +53,12 @@ def transactions(log: PartitionLog) -> Transactions:
     else:
         known, start_offset = _at_newest_snapshot(log, bound)
         known.aborted |= indexed
+    follow(log, known, start_offset=start_offset, bound=bound)
+    return known
+
+
+def follow(log: PartitionLog, known: Transactions, *, start_offset: int, bound: int) -> None:
+    """From what is known at the one offset to what is known at the other."""
     for segment in log.segments:
         if segment.offset_max < start_offset or segment.base_offset >= bound:
             continue
@@ -67,8 +73,7 @@ def transactions(log: PartitionLog) -> Transactions:
             )
             for found in Walk(file, stretch):
                 if isinstance(found, BatchGroup):
-                    _follow(found.kept(found.field("base_offset") >= start_offset), known)
-    return known
+                    _note(found.kept(found.field("base_offset") >= start_offset), known)
 
 
 def _indexed(log: PartitionLog) -> set[AbortedTransaction] | None:
@@ -108,7 +113,7 @@ def _at_newest_snapshot(log: PartitionLog, bound: int) -> tuple[Transactions, in
     return Transactions(), log.log_start_offset
 
 
-def _follow(group: BatchGroup, known: Transactions) -> None:
+def _note(group: BatchGroup, known: Transactions) -> None:
     """Note what begins and ends in these batches."""
     is_control = group.has_flag(CONTROL_FLAG)
     producer_ids, offsets = group.field("producer_id"), group.field("base_offset")

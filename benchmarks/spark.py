@@ -78,8 +78,6 @@ def _load() -> str:
 
 
 def compare_questions(written: Written, rounds: int) -> None:
-    # Spark's workers unpickle functions by the names of their modules.
-    os.environ["PYTHONPATH"] = os.pathsep.join([str(HERE), os.environ.get("PYTHONPATH", "")])
     from spark_queries import QUESTIONS, Asked
     from spark_session import two_cores
 

@@ -85,7 +85,9 @@ def _batch(chosen: random.Random) -> bytes:
     timestamp = 0
     while builder.size_bytes < BATCH_BYTES - 200:
         key = b"user-%05d" % int(KEYS * chosen.random() ** 3)
-        builder.append(timestamp=timestamp, key=key, value=chosen.randbytes(chosen.randint(40, 140)))
+        builder.append(
+            timestamp=timestamp, key=key, value=chosen.randbytes(chosen.randint(40, 140))
+        )
         timestamp += chosen.randint(0, 10)
     return bytes(builder.build())
 

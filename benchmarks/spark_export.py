@@ -1,6 +1,6 @@
 """A log directory into Parquet by Spark: what ``odradek scan`` is compared with.
 
-    python benchmarks/spark_export.py DIRECTORY COLUMNS FOLDER
+python benchmarks/spark_export.py DIRECTORY COLUMNS FOLDER
 """
 
 from __future__ import annotations

@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from math import ceil, floor
 from operator import add
+from pathlib import Path
 from typing import Any
 
 from pyspark import RDD
@@ -28,12 +29,14 @@ PERCENTILES = (0.5, 0.95, 0.99)
 FILES_AT_ONCE = 16
 
 
-@dataclass(frozen=True, slots=True)
 class Asked:
     """Of whom a question is asked."""
 
-    session: SparkSession
-    written: Written
+    def __init__(self, session: SparkSession, written: Written) -> None:
+        self.session = session
+        self.written = written
+        for name in ("spark_queries", "spark_data", "straightforward"):  # for the workers
+            session.sparkContext.addPyFile(str(Path(__file__).parent / f"{name}.py"))
 
     def records(self) -> RDD[Any]:
         """Topic, offset, timestamp, key and value of each."""

@@ -27,9 +27,9 @@ def slices(buffer: Bytes, starts: Integers, ends: Integers, *, is_null: Flags | 
     """The bytes from each start to its end, which all ascend; of a null there are none.
 
     The buffer is taken for an array of which every other element is wanted, the rest being what
-    lies between them: so one call of Arrow's copies them all.  It sets memory aside for elements
-    of average size, so that the last one, which nobody wants, is said to be of a size that makes
-    the average right: else most of the bytes would be copied again, as the memory grows.
+    lies between them: so one call of Arrow's copies them all.  It sets memory aside for elements of
+    average size; so the last, which nobody wants, reaches as far behind the others as makes the
+    average right.  Else most bytes would be copied once more, when that memory has to grow.
     """
     count = len(starts)
     if count == 0:
@@ -38,7 +38,7 @@ def slices(buffer: Bytes, starts: Integers, ends: Integers, *, is_null: Flags | 
     offsets[0:-1:2] = starts
     offsets[1::2] = ends
     room = -(-int(ends.sum() - starts.sum()) // _ALIGNED_BYTES) * _ALIGNED_BYTES
-    offsets[-1] = min(int(offsets[0]) + 2 * room + 1, _OFFSET_MAX)
+    offsets[-1] = min(int(offsets[0]) + 2 * room + 1, len(buffer), _OFFSET_MAX)
     everything = pa.Array.from_buffers(
         pa.binary(), 2 * count, [None, pa.py_buffer(offsets), pa.py_buffer(buffer)]
     )

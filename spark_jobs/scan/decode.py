@@ -25,8 +25,8 @@ from odradek.spark_jobs.scan.columns import DEPTHS, record_schema
 from odradek.spark_jobs.scan.fields import Depth, Fields, Reading
 from odradek.spark_jobs.scan.record_columns import batch_array, record_array
 from odradek.spark_jobs.scan.record_headers import record_headers
-from odradek.spark_jobs.scan.varints import PADDING, Bytes, Flags, Integers, Narrow, Varints
-from odradek.spark_jobs.scan.walk import GROUP_BYTES, Flaw
+from odradek.spark_jobs.scan.varints import Bytes, Flags, Integers, Narrow, Varints
+from odradek.spark_jobs.scan.walk import GROUP_BYTES, Flaw, buffer_for
 from odradek.spark_jobs.scan.wishes import Wishes
 
 _CODEC_BITS = 7
@@ -121,8 +121,11 @@ def _unpacked(group: BatchGroup) -> Iterator[_Unpacked | Flaw]:
 
 
 def _together(group: BatchGroup, numbers: list[int], parts: list[bytes]) -> _Unpacked:
-    buffer = np.frombuffer(b"".join([*parts, bytes(PADDING)]), dtype=np.uint8)
     ends = np.cumsum([len(part) for part in parts])
+    buffer = buffer_for(int(ends[-1]))
+    np.concatenate(
+        [np.frombuffer(part, dtype=np.uint8) for part in parts], out=buffer[: int(ends[-1])]
+    )
     starts = np.concatenate(([0], ends[:-1]))
     return _Unpacked(group.kept(np.array(numbers)), buffer, starts, ends)
 
@@ -144,9 +147,7 @@ def _records(unpacked: _Unpacked, wishes: Wishes, depth: Depth) -> Decoded:
         yield from _rows(part, reading, wishes, depth)
 
 
-def _without_unsound(
-    unpacked: _Unpacked, is_sound: Flags, wishes: Wishes, depth: Depth
-) -> Decoded:
+def _without_unsound(unpacked: _Unpacked, is_sound: Flags, wishes: Wishes, depth: Depth) -> Decoded:
     for at in _where(~is_sound):
         yield flaw_in(unpacked.group, at, "the records contradict themselves or the header")
     if is_sound.any():
@@ -157,8 +158,8 @@ def _few_at_a_time(counts: Integers) -> Iterator[slice]:
     """Batches that together have so many records that the arrays fit into a processor's cache."""
     ends = np.cumsum(counts)
     steps = np.arange(RECORDS_AT_A_TIME, int(ends[-1]), RECORDS_AT_A_TIME)
-    cuts = np.unique(np.concatenate(([0], np.searchsorted(ends, steps), [len(counts)])))
-    return (slice(first, last) for first, last in pairwise(cuts.tolist()))
+    cuts = sorted({0, len(counts), *np.searchsorted(ends, steps).tolist()})
+    return (slice(first, last) for first, last in pairwise(cuts))
 
 
 def _rows(unpacked: _Unpacked, reading: Reading, wishes: Wishes, depth: Depth) -> Decoded:

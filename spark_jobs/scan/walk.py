@@ -42,7 +42,7 @@ from odradek.spark_jobs.scan.resync import (
     is_zero_from,
     next_sound_batch,
 )
-from odradek.spark_jobs.scan.varints import PADDING
+from odradek.spark_jobs.scan.varints import PADDING, Bytes
 from odradek.storage.batch_scan import SMALLEST_BATCH_BYTES
 
 GROUP_BYTES = 8 * 1024 * 1024
@@ -138,7 +138,7 @@ class Walk:
         self._wanted_bytes = min(self._next_bytes, self._end - position)
         self._next_bytes = self._group_bytes
         if len(self._buffer) < self._wanted_bytes + PADDING:
-            self._buffer = np.zeros(self._wanted_bytes + PADDING, dtype=np.uint8)
+            self._buffer = buffer_for(self._wanted_bytes)
             self._view = self._buffer.data
         self._position, self._filled = position, 0
         self._has_shrunk = False
@@ -249,6 +249,15 @@ class Walk:
             obstacle = "a batch is cut short"
         reason = "zeros where batches should be" if is_zero else obstacle
         return Flaw(position, following or self._end, self.next_offset, reason)
+
+
+def buffer_for(size_bytes: int) -> Bytes:
+    """With bytes to spare, and as much again behind it, which is there for ``arrays.slices`` alone.
+
+    Nobody touches that, so that it takes no memory.
+    """
+    beyond = min(size_bytes, LARGE_BATCH_BYTES)
+    return np.zeros(size_bytes + PADDING + beyond, dtype=np.uint8)
 
 
 def _kind_of_obstacle(magic: int, size_bytes: int) -> _Obstacle | str:

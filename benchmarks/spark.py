@@ -25,8 +25,7 @@ from statistics import median
 from time import perf_counter
 from typing import Any
 
-HERE = Path(__file__).parent
-sys.path.insert(0, str(HERE))
+sys.path.insert(0, str(Path(__file__).parent))
 
 import scan as decoder
 import spark_data
@@ -38,6 +37,7 @@ QUICK_MEGABYTES, QUICK_ROUNDS = 100, 1
 PARTS = ("decoder", "questions", "scan", "range")
 COLUMNS = "offset,timestamp,key,value"
 RANGE_GOAL = 0.03
+EXPORT = Path(__file__).parent / "spark_export.py"
 
 
 def main() -> None:
@@ -110,7 +110,7 @@ def compare_scan(written: Written, folder: Path, rounds: int) -> None:
     scan += ["--columns", COLUMNS, "--output", "parquet", "--to"]
     commands = {
         "odradek scan": [*scan, str(folder / "scan.parquet")],
-        "Spark": [sys.executable, str(HERE / "spark_export.py"), str(written.directory), COLUMNS],
+        "Spark": [sys.executable, str(EXPORT), str(written.directory), COLUMNS],
     }
     commands["Spark"].append(str(folder / "spark.parquet"))
     taken: dict[str, list[tuple[float, float]]] = {name: [] for name in commands}

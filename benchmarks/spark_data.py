@@ -1,7 +1,7 @@
 """A log directory to query: two topics of two partitions, written by the storage engine.
 
 Records have about 100 bytes, in batches of 16 KB, as a producer makes them that is never idle for
-long.  All of it takes a day.  Some batches are made once and written over and over, later each time.
+long, and all of it takes a day.  Some batches are made once, and written over and over.
 """
 
 from __future__ import annotations

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import sys
+
 from pyspark.sql import SparkSession
 
 from odradek.spark_jobs.source.java import provide_java
@@ -10,6 +13,7 @@ from odradek.spark_jobs.source.register import register
 
 def two_cores() -> SparkSession:
     provide_java()
+    os.environ["PYSPARK_PYTHON"] = sys.executable
     builder = SparkSession.builder.master("local[2]").appName("benchmark")
     for name, value in {
         "spark.driver.memory": "3g",

@@ -116,8 +116,6 @@ class Walk:
             starts, at, obstacle = self._batches()
             if starts:
                 yield batch_group(self._buffer, position, starts)
-            if obstacle is not _Obstacle.STOP:
-                self._read_up_to(self._wanted_bytes)
             if obstacle is _Obstacle.OTHER_FORMAT:
                 messages, at, obstacle = self._messages(at)
                 if messages:
@@ -190,6 +188,7 @@ class Walk:
 
     def _messages(self, at: int) -> tuple[list[LegacyBatch], int, _Obstacle | str]:
         """The same for magic 0 and 1."""
+        self._read_up_to(self._wanted_bytes)
         view, found = self._view[: self._filled], []
         obstacle: _Obstacle | str = _Obstacle.CUT
         while at + SMALLEST_BATCH_BYTES <= len(view):
@@ -219,6 +218,7 @@ class Walk:
     def _is_large(self, position: int) -> bool:
         """Whether there is a batch that the buffer is too small for: the next fill has it all."""
         remaining = self._end - position
+        self._read_up_to(self._wanted_bytes)
         if self._has_shrunk or self._filled < SMALLEST_BATCH_BYTES or self._filled == remaining:
             return False
         _, length, magic, checksum, _ = HEAD.unpack_from(self._view)

@@ -49,8 +49,6 @@ def run(arguments: argparse.Namespace) -> int:
         raise CommandFailed(f"spark: no job is called {name}; there are {known}")
     if not all(map(find_spec, ("pyspark", "numpy", "pyarrow"))):
         raise CommandFailed(INSTALL)
-    if not set(rest) & set(HELP):
-        _provide_java()
     status: int = import_module(f"odradek.spark_jobs.{job}").main(rest)
     return status
 
@@ -89,13 +87,3 @@ def _write_py_files(rest: list[str]) -> int:
         raise CommandFailed(str(failure)) from failure
     print(f"{rest[0]}: {count} files; spark-submit --py-files {rest[0]} brings them to the workers")
     return DONE
-
-
-def _provide_java() -> None:
-    from odradek.spark_jobs.scan.damage import ScanFailed
-    from odradek.spark_jobs.source.java import provide_java
-
-    try:
-        provide_java()
-    except ScanFailed as failure:
-        raise CommandFailed(f"spark: {failure}") from failure

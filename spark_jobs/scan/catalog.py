@@ -160,7 +160,7 @@ def _segments(system: FileSystem, directory: str, names: list[FileName]) -> tupl
     bases = sorted(files)
     sizes = {base: _size_of(system, joined(directory, str(files[base]))) for base in bases}
     bases = [base for base in bases if sizes[base] is not None]
-    following = [*bases[1:], None]
+    following = [*bases[1:], None][: len(bases)]  # a directory may have no segment yet
     return tuple(
         Segment(joined(directory, str(files[base])), base, sizes[base] or 0, after)
         for base, after in zip(bases, following, strict=True)

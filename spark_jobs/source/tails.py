@@ -68,7 +68,7 @@ class Tails:
         followed = self._followed.get(key)
         if followed is None or followed.end_offset > end_offset:
             followed = self._followed[key] = _Followed(transactions(log), end_offset)
-        else:
+        elif followed.end_offset < end_offset:
             follow(log, followed.known, start_offset=followed.end_offset, bound=end_offset)
             followed.end_offset = end_offset
         return Reach(log, followed.known.last_stable_offset(end_offset), followed.known)

@@ -2,67 +2,16 @@
 
 import pytest
 
-from odradek.protocol.records.control import EndTransactionMarker, marker_batch
 from odradek.spark_jobs.scan.damage import ScanFailed
 from odradek.storage.paths import Content
 from odradek.storage.transaction_index import ENTRY, VERSION
-from tests.support.batches import batch_of
+from tests.support.laid_transactions import FIRST, SECOND, History
 from tests.support.scans import LogDirectory
-
-FIRST, SECOND = 1001, 1002
-
-
-class History:
-    """Batches of one record each, at ascending offsets."""
-
-    def __init__(self):
-        self.batches = []
-
-    def record(self, producer=None):
-        fields = {} if producer is None else {"producer_id": producer, "producer_epoch": 0}
-        sequence = {} if producer is None else {"base_sequence": 0}
-        return self._add(
-            batch_of(
-                b"%d" % len(self.batches),
-                base_offset=len(self.batches),
-                is_transactional=producer is not None,
-                **fields,
-                **sequence,
-            )
-        )
-
-    def ends(self, producer, *, commit):
-        return self._add(
-            marker_batch(
-                EndTransactionMarker(commit, 0),
-                timestamp=0,
-                producer_id=producer,
-                producer_epoch=0,
-                base_offset=len(self.batches),
-            )
-        )
-
-    def _add(self, batch):
-        self.batches.append(bytes(batch))
-        return self
 
 
 @pytest.fixture
 def history():
-    """Offsets 1 and 3 committed, 2 and 4 aborted, 8 open; 0 and 7 and 9 in no transaction."""
-    return (
-        History()
-        .record()
-        .record(FIRST)
-        .record(SECOND)
-        .record(FIRST)
-        .record(SECOND)
-        .ends(FIRST, commit=True)
-        .ends(SECOND, commit=False)
-        .record()
-        .record(FIRST)
-        .record()
-    )
+    return History.usual()
 
 
 @pytest.fixture

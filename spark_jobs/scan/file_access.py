@@ -74,7 +74,7 @@ class _LocalFile:
     path: str
     size_bytes: int
     descriptor: int
-    piece_bytes: int = LOCAL_PIECE_BYTES
+    piece_bytes: int
 
     def read_into(self, target: memoryview, position: int) -> int:
         done = 0
@@ -102,7 +102,9 @@ class LocalFiles:
     def open(self, path: str) -> Iterator[_LocalFile]:
         descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
         try:
-            yield _LocalFile(path, os.fstat(descriptor).st_size, descriptor)
+            yield _LocalFile(
+                path, os.fstat(descriptor).st_size, descriptor, piece_bytes=LOCAL_PIECE_BYTES
+            )
         finally:
             os.close(descriptor)
 

@@ -132,7 +132,7 @@ class Walk:
             position = flaw.end_position
 
     def _fill(self, position: int) -> None:
-        """Have room for the bytes from ``position`` on, and begin to read them."""
+        """Have room for the bytes from ``position`` on; they are read as they are needed."""
         self._wanted_bytes = min(self._next_bytes, self._end - position)
         self._next_bytes = self._group_bytes
         if len(self._buffer) < self._wanted_bytes + PADDING:
@@ -140,10 +140,14 @@ class Walk:
             self._view = self._buffer.data
         self._position, self._filled = position, 0
         self._has_shrunk = False
-        self._read_up_to(min(SMALLEST_BATCH_BYTES, self._wanted_bytes))
+
+    def _has_head(self, at: int) -> bool:
+        """Whether a batch can begin there; behind the smallest there are bytes to spare."""
+        self._read_up_to(min(at + HEAD.size, self._wanted_bytes))
+        return at + SMALLEST_BATCH_BYTES <= self._filled
 
     def _read_up_to(self, end: int) -> bool:
-        """Have the buffer filled to ``end``; False if there is not as much."""
+        """Have the buffer filled to ``end``; False, and nothing is read, if that is too far."""
         while self._filled < end <= self._wanted_bytes and not self._has_shrunk:
             after = min(self._filled + self._file.piece_bytes, self._wanted_bytes)
             piece = self._view[self._filled : after]
@@ -160,8 +164,7 @@ class Walk:
         starts: list[int] = []
         at = 0
         obstacle: _Obstacle | str = _Obstacle.CUT
-        # The smallest of any magic; behind it there are bytes to spare.
-        while at + SMALLEST_BATCH_BYTES <= filled or self._read_up_to(at + SMALLEST_BATCH_BYTES):
+        while at + HEAD.size <= filled or self._has_head(at):
             if next_offset >= stop_offset:
                 obstacle = _Obstacle.STOP
                 break

@@ -23,6 +23,8 @@ from odradek.broker.cli.record_lines import json_value
 
 PARQUET = "parquet"
 OUTPUTS = ("table", "json", "csv", PARQUET)
+#: Whoever reads Parquet reads and skips row groups as wholes; they should be neither few nor small.
+ROW_GROUP_BYTES = 64 * 1024 * 1024
 
 
 def write(batches: Iterator[Any], schema: Any, *, output: str, to: Path | None) -> None:
@@ -38,11 +40,18 @@ def write(batches: Iterator[Any], schema: Any, *, output: str, to: Path | None) 
 
 
 def _write_parquet(batches: Iterator[Any], schema: Any, to: Path | None) -> None:
+    from pyarrow import Table
     from pyarrow.parquet import ParquetWriter
 
     with ParquetWriter(to, schema) as writer:
+        gathered: list[Any] = []
         for batch in batches:
-            writer.write_batch(batch)
+            gathered.append(batch)
+            if sum(each.nbytes for each in gathered) >= ROW_GROUP_BYTES:
+                writer.write_table(Table.from_batches(gathered, schema))
+                gathered.clear()
+        if gathered:
+            writer.write_table(Table.from_batches(gathered, schema))
 
 
 def _print(rows: Iterator[dict[str, Any]], columns: list[str], output: str) -> None:

@@ -35,6 +35,7 @@ HEADER = np.dtype(
     ]
 )
 _NATIVE = HEADER.newbyteorder("=")
+_HEADER_BYTES = np.dtype(f"V{HEADER_BYTES}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,5 +78,6 @@ class BatchGroup:
 
 def batch_group(buffer: Bytes, position: int, starts: list[int]) -> BatchGroup:
     at = np.array(starts, dtype=np.int64)
-    raw = buffer[at[:, None] + np.arange(HEADER_BYTES)]
-    return BatchGroup(buffer, position, at, raw.view(HEADER)[:, 0].astype(_NATIVE))
+    # At each byte as many as a header has, overlapping with the next: of which a few are copied.
+    windows = np.ndarray((len(buffer) - HEADER_BYTES + 1,), _HEADER_BYTES, buffer, strides=(1,))
+    return BatchGroup(buffer, position, at, windows[at].view(HEADER).astype(_NATIVE))

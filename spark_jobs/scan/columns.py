@@ -17,6 +17,8 @@ Owner: none; immutable, any thread.
 
 from __future__ import annotations
 
+from functools import cache
+
 import pyarrow as pa
 
 from odradek.spark_jobs.scan.fields import Depth
@@ -81,6 +83,11 @@ DEPTHS = {
     "valueSize": Depth.VALUE,
     "headers": Depth.HEADERS,
 }
+
+
+@cache
+def record_schema(columns: tuple[str, ...]) -> pa.Schema:
+    return schema_of(columns, RECORD_COLUMNS)
 
 
 def schema_of(columns: tuple[str, ...], types: dict[str, pa.DataType]) -> pa.Schema:

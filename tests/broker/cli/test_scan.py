@@ -87,6 +87,18 @@ def test_parquet_has_the_columns_as_they_are(offline, directory, tmp_path):
     assert rows[0]["timestamp"].timestamp() == 1
 
 
+def test_parquet_has_one_row_group_for_many_small_segments(offline, tmp_path):
+    import pyarrow.parquet as pq
+
+    directory = LogDirectory(tmp_path / "logs")
+    for base_offset in range(3):
+        directory.write(base_offset, [batch_of(b"small", base_offset=base_offset)])
+    to = tmp_path / "rows.parquet"
+    offline("scan", directory.path, "--output", "parquet", "--to", to)
+    written = pq.ParquetFile(to)
+    assert (written.num_row_groups, written.metadata.num_rows) == (1, 3)
+
+
 def test_parquet_needs_a_file(offline, directory):
     assert "--to" in offline("scan", directory.path, "--output", "parquet").complaint
 

@@ -29,7 +29,7 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING
 
 from odradek.spark_jobs.running.job import Call, Job, JobFailed, no_arguments
-from odradek.spark_jobs.running.result import Result, Table
+from odradek.spark_jobs.running.result import Chart, Result, Shape, Table
 from odradek.spark_jobs.running.selection import chosen_partitions
 from odradek.spark_jobs.source.workers import needing_wheels
 
@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from odradek.spark_jobs.audit.partition_audit import PartitionAudit, Summary
 
 FOUND = 1
+CHART = Chart("Where there is most", Shape.BARS, "directory", "findings")
 TASK_BYTES = 16 * 1024 * 1024
 #: What opening a partition's files costs, in bytes that could be read meanwhile; a guess.
 OPENING_BYTES = 1024 * 1024
@@ -63,10 +64,11 @@ def run(call: Call) -> Result:
     findings = [*planned.findings, *(found for audit in audits for found in audit.findings)]
     call.progress(f"{len(findings)} findings")
     summaries = [summary for audit in audits for summary in audit.summaries]
+    summaries.sort(key=lambda summary: -summary.findings)
     return Result(
         [
             Table("findings", "Findings", table_of(findings)),
-            Table("partitions", "Partitions", _table(summaries)),
+            Table("partitions", "Partitions", _table(summaries), (CHART,) if findings else ()),
         ],
         exit_status=FOUND if findings else 0,
     )

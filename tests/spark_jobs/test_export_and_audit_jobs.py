@@ -70,6 +70,16 @@ class TestAudit:
         assert job.main([str(tmp_path / "1"), "--topics", "evnets", *into]) == 1
         assert "none of these partitions is there" in capsys.readouterr().err
 
+    def test_a_page_for_a_person(self, tmp_path):
+        written = WrittenLog(tmp_path / "1")
+        written.files(".index")[0].unlink()
+        page = tmp_path / "audit.html"
+        arguments = [str(tmp_path / "1"), "--output", "html", "--to", str(page)]
+        assert integrity_audit.main(arguments) == 1
+        text = page.read_text()
+        assert "00000000000000000000.index" in text
+        assert "<svg" in text
+
     def test_a_part_of_a_partition_cannot_be_audited(self, tmp_path, capsys):
         WrittenLog(tmp_path / "1")
         status = integrity_audit.main([str(tmp_path / "1"), "--starting-timestamp", "0"])

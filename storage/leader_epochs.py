@@ -31,7 +31,7 @@ from pathlib import Path
 from threading import Lock
 from typing import NamedTuple
 
-from odradek.storage import checkpoint
+from odradek.storage import checkpoint, files
 from odradek.storage.checkpoint import INT32_MAX, INT64_MAX, CheckpointDamaged, number, words
 
 FILE_NAME = "leader-epoch-checkpoint"
@@ -200,7 +200,12 @@ class LeaderEpochs:
 
 def read(path: Path) -> list[EpochStart]:
     """In order; none if there is no file."""
-    entries = checkpoint.read(path, _entry_of)
+    return decode(files.read(path) or b"", path=path)
+
+
+def decode(content: bytes, *, path: Path) -> list[EpochStart]:
+    """The same of what was read already; ``path`` is what an error calls it."""
+    entries = checkpoint.decode(content, _entry_of, path=path)
     for line, (before, after) in enumerate(pairwise(entries), start=4):
         if after.epoch <= before.epoch or after.start_offset <= before.start_offset:
             why = f"epoch {after.epoch} from {after.start_offset} on cannot follow epoch "

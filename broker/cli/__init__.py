@@ -9,6 +9,7 @@ transactions/      list and describe transactions, find and abort those that han
 produce.py         write records
 consume.py         read records
 scan.py            read records straight from segment files
+spark.py           run a Spark job over them
 dump_log.py        print what is in the files of a log
 zookeeper.py       run a ZooKeeper
 version.py         which version this is

@@ -24,6 +24,7 @@ from odradek.broker.cli import (
     produce,
     scan,
     serve,
+    spark,
     topics,
     version,
     zookeeper,
@@ -34,7 +35,7 @@ from odradek.broker.cli.transactions import command as transactions
 
 COMMANDS = (
     *(serve, topics, configs, groups, transactions, produce, consume),
-    *(scan, dump_log, zookeeper, version),
+    *(scan, spark, dump_log, zookeeper, version),
 )
 FAILED = 1
 INTERRUPTED, UNREAD = 128 + 2, 128 + 13  # what a shell says of SIGINT and SIGPIPE
@@ -73,9 +74,10 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="odradek",
         description="A Kafka-compatible broker in pure Python, and what one needs beside it.",
-        epilog="`odradek COMMAND --help` tells more.  All but serve, scan, dump-log, zookeeper "
-        "and version are clients: they work with any Kafka at --bootstrap, 127.0.0.1:9092 if it is "
-        "not given, and need the extra `cli`.  scan needs the extra `arrow`.",
+        epilog="`odradek COMMAND --help` tells more.  All but serve, scan, spark, dump-log, "
+        "zookeeper and version are clients: they work with any Kafka at --bootstrap, "
+        "127.0.0.1:9092 if it is not given, and need the extra `cli`.  scan needs the extra "
+        "`arrow`, spark the extra `spark`.",
     )
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
     for command in COMMANDS:

@@ -23,6 +23,8 @@ from odradek.broker.cli.record_lines import json_value
 
 PARQUET = "parquet"
 OUTPUTS = ("table", "json", "csv", PARQUET)
+#: Whoever reads Parquet reads and skips row groups as wholes; they should be neither few nor small.
+ROW_GROUP_BYTES = 64 * 1024 * 1024
 
 
 def write(batches: Iterator[Any], schema: Any, *, output: str, to: Path | None) -> None:
@@ -38,11 +40,18 @@ def write(batches: Iterator[Any], schema: Any, *, output: str, to: Path | None) 
 
 
 def _write_parquet(batches: Iterator[Any], schema: Any, to: Path | None) -> None:
+    from pyarrow import Table
     from pyarrow.parquet import ParquetWriter
 
     with ParquetWriter(to, schema) as writer:
+        gathered: list[Any] = []
         for batch in batches:
-            writer.write_batch(batch)
+            gathered.append(batch)
+            if sum(each.nbytes for each in gathered) >= ROW_GROUP_BYTES:
+                writer.write_table(Table.from_batches(gathered, schema))
+                gathered.clear()
+        if gathered:
+            writer.write_table(Table.from_batches(gathered, schema))
 
 
 def _print(rows: Iterator[dict[str, Any]], columns: list[str], output: str) -> None:
@@ -80,9 +89,16 @@ def _plain(cell: Any) -> Any:
     """What JSON has."""
     if isinstance(cell, bytes):
         return json_value(cell)
-    if isinstance(cell, list):  # headers
-        return [[header["key"], json_value(header["value"])] for header in cell]
+    if isinstance(cell, list):
+        return [_plain_element(each) for each in cell]
     return cell
+
+
+def _plain_element(element: dict[str, Any]) -> Any:
+    """A header, or a partition of a transaction."""
+    if "key" in element:
+        return [element["key"], json_value(element["value"])]
+    return element
 
 
 def _text(cell: Any) -> Any:
@@ -92,5 +108,11 @@ def _text(cell: Any) -> Any:
     if isinstance(cell, bytes):
         return cell.decode("utf-8", "backslashreplace")
     if isinstance(cell, list):
-        return ",".join(f"{each['key']}={_text(each['value'] or b'')}" for each in cell)
+        return ",".join(_element_text(each) for each in cell)
     return cell
+
+
+def _element_text(element: dict[str, Any]) -> str:
+    if "key" in element:
+        return f"{element['key']}={_text(element['value'] or b'')}"
+    return f"{element['topic']}-{element['partition']}"

@@ -8,7 +8,6 @@ the log: so what is known is what is in the log, always.
 An append is in the log before anything is awaited, and is applied at once.  What waits is the
 answer, until all replicas in sync have the records: nobody is told of what may still be lost.
 
-    key_partition.py    which partition a key hashes to
     batches.py          records as the batch that is appended
     partition_log.py    one partition of an internal topic, as its coordinator writes it
     lone_records.py     batches of one record, read in a hurry

@@ -12,9 +12,9 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping
 from typing import Protocol
 
-from odradek.broker.coordinator.key_partition import partition_of
 from odradek.broker.metadata.picture import Node, Topic
 from odradek.protocol.errors import CoordinatorNotAvailable, KafkaError
+from odradek.protocol.internal.key_partition import partition_of
 
 #: For how long a new topic's leaders are waited for; longer than it takes, shorter than any client.
 LEADERS_S = 1.0

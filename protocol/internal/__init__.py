@@ -8,5 +8,6 @@ producer_snapshot.py    the .snapshot file of a partition
 consumer_protocol.py    subscription and assignment of consumer group members
 quorum_records.py       control records of a KRaft log
 principal.py            who a forwarded request came from
+key_partition.py        which partition of an internal topic a key hashes to
 log_record.py           the int16 version before every key and value of an internal topic
 """

@@ -9,12 +9,25 @@ version, which is not part of the messages below; a null value deletes.
                              transaction version as tagged fields (KIP-890); written from
                              transaction.version 1 on
 
-All versions are read.  ``transaction_status``: 0 Empty, 1 Ongoing, 2 PrepareCommit, 3 PrepareAbort,
-4 CompleteCommit, 5 CompleteAbort, 6 Dead, 7 PrepareEpochFence.  ``transaction_partitions`` is null
-in state Empty.
+All versions are read.  ``transaction_status`` is a number of STATUSES; ``transaction_partitions``
+is null in state Empty.
 """
 
+from collections.abc import Mapping
+
 from odradek.protocol.schema import Message, Struct, array, int8, int16, int32, int64, string
+
+#: As clients are told, by the number that stands for it.
+STATUSES: Mapping[int, str] = {
+    0: "Empty",
+    1: "Ongoing",
+    2: "PrepareCommit",
+    3: "PrepareAbort",
+    4: "CompleteCommit",
+    5: "CompleteAbort",
+    6: "Dead",
+    7: "PrepareEpochFence",
+}
 
 
 class TransactionLogKey(Message, versions="0"):

@@ -13,8 +13,12 @@ Checksum = Callable[[Buffer, int], int]
 
 def crc32c(buffer: Buffer, value: int = 0) -> int:
     """``value`` is the checksum of what came before, so that parts may be fed in turn."""
-    checksum = _chosen or _choose()
-    return checksum(buffer, value)
+    return chosen_checksum()(buffer, value)
+
+
+def chosen_checksum() -> Checksum:
+    """The function itself, for whoever calls it very often."""
+    return _chosen or _choose()
 
 
 _chosen: Checksum | None = None

@@ -10,6 +10,7 @@ What data there is, before any of it is read:
     catalog.py        the partitions in log directories, their segments and checkpoints
     indexes.py        index files of which nothing is certain
     lookup.py         where in a segment an offset or a time begins
+    log_ends.py       where each log ends
     transactions.py   aborted transactions and the last stable offset
     plan.py           splits: pieces of segments that can be read by themselves
 

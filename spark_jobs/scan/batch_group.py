@@ -12,7 +12,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from odradek.protocol.records.batch import HEADER_BYTES
+from odradek.protocol.records.batch import HEADER_BYTES, RecordBatch
+from odradek.protocol.records.control import EndTransactionMarker, marker_of
 from odradek.spark_jobs.scan.varints import Bytes, Flags, Integers
 
 #: As in protocol/records/batch.py, which says what each field means.
@@ -34,6 +35,7 @@ HEADER = np.dtype(
     ]
 )
 _NATIVE = HEADER.newbyteorder("=")
+_HEADER_BYTES = np.dtype(f"V{HEADER_BYTES}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +63,11 @@ class BatchGroup:
     def sizes(self) -> Integers:
         return self.field("length") + 12
 
+    def markers(self, at: int) -> list[EndTransactionMarker]:
+        """Those in a control batch; raises CorruptMessage."""
+        records = RecordBatch(self.buffer.data, int(self.starts[at])).records()
+        return [marker for record in records if (marker := marker_of(record))]
+
     def __len__(self) -> int:
         return len(self.starts)
 
@@ -71,5 +78,6 @@ class BatchGroup:
 
 def batch_group(buffer: Bytes, position: int, starts: list[int]) -> BatchGroup:
     at = np.array(starts, dtype=np.int64)
-    raw = buffer[at[:, None] + np.arange(HEADER_BYTES)]
-    return BatchGroup(buffer, position, at, raw.view(HEADER)[:, 0].astype(_NATIVE))
+    # At each byte as many as a header has, overlapping with the next: of which a few are copied.
+    windows = np.ndarray((len(buffer) - HEADER_BYTES + 1,), _HEADER_BYTES, buffer, strides=(1,))
+    return BatchGroup(buffer, position, at, windows[at].view(HEADER).astype(_NATIVE))

@@ -1,7 +1,8 @@
 """A row for each batch, from its header: counts, sizes, offsets, codecs and producers.
 
-Nothing is unpacked.  Control batches are batches too.  A wrapper of magic 0 or 1 does not say how
-many records it has nor which is the first: both are null.
+Nothing is unpacked but markers of transactions, if those are wanted.  Control batches are batches
+too.  A wrapper of magic 0 or 1 does not say how many records it has nor which is the first: both
+are null.
 
 Owner: none; any thread.
 """
@@ -13,6 +14,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from odradek.protocol.errors import CorruptMessage
 from odradek.protocol.records.batch import CONTROL_FLAG, LOG_APPEND_TIME_FLAG, TRANSACTIONAL_FLAG
 from odradek.protocol.records.compression import Codec
 from odradek.protocol.records.legacy import LegacyBatch
@@ -74,8 +76,8 @@ def _array(name: str, group: BatchGroup) -> Any:
         return pa.array(group.has_flag(_FLAGS[name]))
     if name in _TIMESTAMPS:
         return timestamps(group.field(_TIMESTAMPS[name]))
-    if name == "codec":
-        return codec_names(group.field("attributes") & _CODEC_BITS)
+    if name in ("codec", "marker"):
+        return _codecs(group) if name == "codec" else _markers(group)
     if name in _NEVER_NEGATIVE:
         values = group.field(_NEVER_NEGATIVE[name])
         return numbers(values, BATCH_COLUMNS[name], is_null=values < 0)
@@ -88,6 +90,21 @@ def _array(name: str, group: BatchGroup) -> Any:
     else:
         values = group.sizes if name == "sizeBytes" else group.position + group.starts
     return numbers(values, BATCH_COLUMNS[name])
+
+
+def _codecs(group: BatchGroup) -> Any:
+    return codec_names(group.field("attributes") & _CODEC_BITS)
+
+
+def _markers(group: BatchGroup) -> Any:
+    names: list[str | None] = [None] * len(group)
+    for at in np.flatnonzero(group.has_flag(CONTROL_FLAG)).tolist():
+        try:
+            for marker in group.markers(at):
+                names[at] = "commit" if marker.is_commit else "abort"
+        except CorruptMessage:  # whoever wants to see the record will be told
+            continue
+    return pa.array(names, pa.string())
 
 
 def _row(old: OldMessages, message: LegacyBatch) -> dict[str, Any]:

@@ -18,11 +18,13 @@ Owner: whoever plans.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from odradek.protocol.types import TopicPartition
+from odradek.spark_jobs.contents.home_partition import home_partition
 from odradek.spark_jobs.scan.damage import ScanFailed
 from odradek.spark_jobs.scan.file_access import FileSystem, file_system_of, joined, read_whole
 from odradek.spark_jobs.scan.options import Options
@@ -49,7 +51,9 @@ class Segment:
 
     def beside(self, content: Content) -> str:
         """Another file of the same segment."""
-        return self.path.replace(Content.BATCHES.value, content.value)
+        # A topic may have ".log" in its name, and so a directory.
+        directory, slash, name = self.path.rpartition("/")
+        return f"{directory}{slash}{name.replace(Content.BATCHES.value, content.value)}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,11 +77,21 @@ def partition_logs(options: Options) -> list[PartitionLog]:
     """Those that are wanted, by topic and partition."""
     furthest: dict[tuple[str, int], PartitionLog] = {}
     for path in options.paths:
-        for log in _logs_in(path.rstrip("/") or "/", options):
+        for log in _logs_in(path, options):
             key = (log.topic, log.partition)
             if key not in furthest or _reach(log) > _reach(furthest[key]):
                 furthest[key] = log
-    return [furthest[key] for key in sorted(furthest)]
+    return [furthest[key] for key in sorted(furthest) if _may_have(options, *key, furthest)]
+
+
+def _may_have(
+    options: Options, topic: str, partition: int, present: Collection[tuple[str, int]]
+) -> bool:
+    """Whether whoever is looked for can be in that partition of an internal topic."""
+    if options.named is None:
+        return True
+    numbers = [number for name, number in present if name == topic]
+    return home_partition(options.named, numbers, options.partition_count) in (partition, None)
 
 
 def _reach(log: PartitionLog) -> tuple[int, int, int]:
@@ -90,38 +104,48 @@ def _reach(log: PartitionLog) -> tuple[int, int, int]:
 
 
 def _logs_in(path: str, options: Options) -> Iterator[PartitionLog]:
+    found = directories_at(path)
+    watermarks = offsets_in(found.log_dir, HIGH_WATERMARKS)
+    starts = offsets_in(found.log_dir, LOG_START_OFFSETS) or {}
+    for partition, directory in found.partitions.items():
+        if options.wants(*partition):
+            watermark = None if watermarks is None else watermarks.get(partition, 0)
+            if options.ignore_high_watermark:
+                watermark = None
+            yield partition_log(partition, directory, starts.get(partition, 0), watermark)
+
+
+class Directories(NamedTuple):
+    """Those of partitions, and the log directory that they are in."""
+
+    log_dir: str
+    partitions: dict[TopicPartition, str]
+
+
+def directories_at(path: str) -> Directories:
+    """``path`` is a log directory or a partition's; ScanFailed if it is neither."""
+    path = path.rstrip("/") or "/"
     system = file_system_of(path)
     if not system.is_directory(path):
         raise ScanFailed(f"{path}: no such directory")
     own = directory_named(path.rsplit("/", 1)[-1])
     names = system.names(path)
     if own is not None and any(file_named(name) for name in names):
-        directories, log_dir = {own.partition: path}, path.rsplit("/", 1)[0]
-    else:
-        log_dir = path
-        directories = {
-            known.partition: joined(path, name)
-            for name in names
-            if (known := directory_named(name)) and known.purpose is Purpose.LOG
-        }
-        if not directories:
-            raise ScanFailed(f"{path}: neither a log directory nor a partition's")
-    watermarks = _offsets(system, log_dir, HIGH_WATERMARKS)
-    starts = _offsets(system, log_dir, LOG_START_OFFSETS) or {}
-    for partition, directory in directories.items():
-        if options.wants(*partition):
-            watermark = None if watermarks is None else watermarks.get(partition, 0)
-            if options.ignore_high_watermark:
-                watermark = None
-            yield _log(system, partition, directory, starts.get(partition, 0), watermark)
+        return Directories(path.rsplit("/", 1)[0], {own.partition: path})
+    directories = {
+        known.partition: joined(path, name)
+        for name in names
+        if (known := directory_named(name)) and known.purpose is Purpose.LOG
+    }
+    if not directories and HIGH_WATERMARKS.name not in names:
+        raise ScanFailed(f"{path}: neither a log directory nor a partition's")
+    return Directories(path, directories)
 
 
-def _offsets(
-    system: FileSystem, directory: str, file: OffsetCheckpoint
-) -> dict[TopicPartition, int] | None:
+def offsets_in(directory: str, file: OffsetCheckpoint) -> dict[TopicPartition, int] | None:
     """None if there is no such file."""
     path = joined(directory, file.name)
-    content = read_whole(system, path)
+    content = read_whole(file_system_of(directory), path)
     if content is None:
         return None
     try:
@@ -130,13 +154,11 @@ def _offsets(
         raise ScanFailed(str(damaged)) from damaged
 
 
-def _log(
-    system: FileSystem,
-    partition: TopicPartition,
-    directory: str,
-    start_offset: int,
-    high_watermark: int | None,
+def partition_log(
+    partition: TopicPartition, directory: str, start_offset: int, high_watermark: int | None
 ) -> PartitionLog:
+    """As it is found in its directory; the offsets are those of the log directory's checkpoints."""
+    system = file_system_of(directory)
     names = [known for name in system.names(directory) if (known := file_named(name))]
     segments = _segments(system, directory, names)
     first = segments[0].base_offset if segments else 0
@@ -160,7 +182,7 @@ def _segments(system: FileSystem, directory: str, names: list[FileName]) -> tupl
     bases = sorted(files)
     sizes = {base: _size_of(system, joined(directory, str(files[base]))) for base in bases}
     bases = [base for base in bases if sizes[base] is not None]
-    following = [*bases[1:], None]
+    following = [*bases[1:], None][: len(bases)]  # a directory may have no segment yet
     return tuple(
         Segment(joined(directory, str(files[base])), base, sizes[base] or 0, after)
         for base, after in zip(bases, following, strict=True)

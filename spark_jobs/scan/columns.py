@@ -17,6 +17,8 @@ Owner: none; immutable, any thread.
 
 from __future__ import annotations
 
+from functools import cache
+
 import pyarrow as pa
 
 from odradek.spark_jobs.scan.fields import Depth
@@ -45,7 +47,7 @@ RECORD_COLUMNS = {
     "isControl": pa.bool_(),
 }
 
-#: A row for each batch.
+#: A row for each batch; ``marker`` is how a transaction ended there, commit or abort.
 BATCH_COLUMNS = {
     "topic": pa.string(),
     "partition": pa.int32(),
@@ -65,6 +67,7 @@ BATCH_COLUMNS = {
     "baseSequence": pa.int32(),
     "isTransactional": pa.bool_(),
     "isControl": pa.bool_(),
+    "marker": pa.string(),
     "leaderEpoch": pa.int32(),
     "checksum": pa.int64(),
 }
@@ -80,6 +83,11 @@ DEPTHS = {
     "valueSize": Depth.VALUE,
     "headers": Depth.HEADERS,
 }
+
+
+@cache
+def record_schema(columns: tuple[str, ...]) -> pa.Schema:
+    return schema_of(columns, RECORD_COLUMNS)
 
 
 def schema_of(columns: tuple[str, ...], types: dict[str, pa.DataType]) -> pa.Schema:

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 import pyarrow as pa
@@ -20,16 +21,19 @@ from odradek.protocol.records.batch import HEADER_BYTES, LOG_APPEND_TIME_FLAG
 from odradek.protocol.records.compression import Codec, codec_of, decompress
 from odradek.spark_jobs.scan.batch_group import BatchGroup
 from odradek.spark_jobs.scan.boundaries import Areas, boundaries
-from odradek.spark_jobs.scan.columns import DEPTHS, RECORD_COLUMNS, schema_of
+from odradek.spark_jobs.scan.columns import DEPTHS, record_schema
 from odradek.spark_jobs.scan.fields import Depth, Fields, Reading
 from odradek.spark_jobs.scan.record_columns import batch_array, record_array
-from odradek.spark_jobs.scan.record_headers import RecordHeaders, record_headers
-from odradek.spark_jobs.scan.varints import PADDING, Bytes, Flags, Integers, Varints
-from odradek.spark_jobs.scan.walk import GROUP_BYTES, Flaw
+from odradek.spark_jobs.scan.record_headers import record_headers
+from odradek.spark_jobs.scan.varints import Bytes, Flags, Integers, Narrow, Varints
+from odradek.spark_jobs.scan.walk import GROUP_BYTES, Flaw, buffer_for
 from odradek.spark_jobs.scan.wishes import Wishes
 
 _CODEC_BITS = 7
 _RECORD_BYTES_MIN = 7
+_FAR = 1 << 62
+
+RECORDS_AT_A_TIME = 32 * 1024
 
 Decoded = Iterator[pa.RecordBatch | Flaw]
 
@@ -38,11 +42,12 @@ def decode(group: BatchGroup, wishes: Wishes) -> Decoded:
     """The records of all these batches, as far as their offsets are wanted."""
     group, flaws = readable(group)
     yield from flaws
+    if not len(group):
+        return
     depth = _depth(group, wishes)
     if depth is None:
-        batches = np.repeat(np.arange(len(group)), group.field("count"))
-        arrays = [batch_array(name, group, batches, wishes) for name in wishes.columns]
-        yield pa.RecordBatch.from_arrays(arrays, schema=schema_of(wishes.columns, RECORD_COLUMNS))
+        arrays = [batch_array(name, group, wishes) for name in wishes.columns]
+        yield pa.RecordBatch.from_arrays(arrays, schema=record_schema(wishes.columns))
         return
     for unpacked in _unpacked(group):
         if isinstance(unpacked, Flaw):
@@ -65,10 +70,15 @@ def readable(group: BatchGroup) -> tuple[BatchGroup, list[Flaw]]:
 
 def _depth(group: BatchGroup, wishes: Wishes) -> Depth | None:
     depths = [DEPTHS[name] for name in wishes.columns if name in DEPTHS]
-    is_cut = (group.field("base_offset") < wishes.start_offset).any()
-    if is_cut or (group.last_offsets >= wishes.end_offset).any():
+    if _is_cut(group, wishes):
         depths.append(Depth.OFFSET)
     return max(depths, default=None)
+
+
+def _is_cut(group: BatchGroup, wishes: Wishes) -> bool:
+    """Whether not all records of these batches are wanted."""
+    begins_before = (group.field("base_offset") < wishes.start_offset).any()
+    return bool(begins_before or (group.last_offsets >= wishes.end_offset).any())
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +90,7 @@ class _Unpacked:
     starts: Integers
     ends: Integers
 
-    def kept(self, keep: Flags) -> _Unpacked:
+    def kept(self, keep: Flags | slice) -> _Unpacked:
         return _Unpacked(self.group.kept(keep), self.buffer, self.starts[keep], self.ends[keep])
 
 
@@ -111,62 +121,86 @@ def _unpacked(group: BatchGroup) -> Iterator[_Unpacked | Flaw]:
 
 
 def _together(group: BatchGroup, numbers: list[int], parts: list[bytes]) -> _Unpacked:
-    buffer = np.frombuffer(b"".join([*parts, bytes(PADDING)]), dtype=np.uint8)
     ends = np.cumsum([len(part) for part in parts])
+    buffer = buffer_for(int(ends[-1]))
+    np.concatenate(
+        [np.frombuffer(part, dtype=np.uint8) for part in parts], out=buffer[: int(ends[-1])]
+    )
     starts = np.concatenate(([0], ends[:-1]))
     return _Unpacked(group.kept(np.array(numbers)), buffer, starts, ends)
 
 
 def _records(unpacked: _Unpacked, wishes: Wishes, depth: Depth) -> Decoded:
-    group = unpacked.group
-    counts = group.field("count")
+    counts = unpacked.group.field("count")
     is_sound = counts * _RECORD_BYTES_MIN <= unpacked.ends - unpacked.starts
-    fields, headers = None, None
+    varints = Varints(unpacked.buffer)
+    found = None
     if is_sound.all():
-        varints = Varints(unpacked.buffer)
         found = boundaries(varints, Areas(unpacked.starts, unpacked.ends, counts))
-        reading = Reading(varints, found, group.field("last_offset_delta"))
-        fields = reading.read(depth)
-        is_sound = reading.is_sound & _timestamps_fit(group, fields)
-    if fields is not None and is_sound.all() and "headers" in wishes.columns:
-        headers = record_headers(varints, fields)
+        is_sound = found.is_sound
+    if found is None or not is_sound.all():
+        yield from _without_unsound(unpacked, is_sound, wishes, depth)
+        return
+    for some in _few_at_a_time(counts):
+        part = unpacked.kept(some)
+        reading = Reading(varints, found.of_batches(some), part.group.field("last_offset_delta"))
+        yield from _rows(part, reading, wishes, depth)
+
+
+def _without_unsound(unpacked: _Unpacked, is_sound: Flags, wishes: Wishes, depth: Depth) -> Decoded:
+    for at in _where(~is_sound):
+        yield flaw_in(unpacked.group, at, "the records contradict themselves or the header")
+    if is_sound.any():
+        yield from _records(unpacked.kept(is_sound), wishes, depth)
+
+
+def _few_at_a_time(counts: Integers) -> Iterator[slice]:
+    """Batches that together have so many records that the arrays fit into a processor's cache."""
+    ends = np.cumsum(counts)
+    steps = np.arange(RECORDS_AT_A_TIME, int(ends[-1]), RECORDS_AT_A_TIME)
+    cuts = sorted({0, len(counts), *np.searchsorted(ends, steps).tolist()})
+    return (slice(first, last) for first, last in pairwise(cuts))
+
+
+def _rows(unpacked: _Unpacked, reading: Reading, wishes: Wishes, depth: Depth) -> Decoded:
+    group = unpacked.group
+    fields, headers = reading.read(depth), None
+    is_sound = reading.is_sound & _timestamps_fit(group, fields)
+    if is_sound.all() and "headers" in wishes.columns:
+        headers = record_headers(reading.varints, fields)
         is_sound[fields.batches[~headers.is_sound]] = False
     if not is_sound.all():
-        for at in _where(~is_sound):
-            yield flaw_in(group, at, "the records contradict themselves or the header")
-        if is_sound.any():
-            yield from _records(unpacked.kept(is_sound), wishes, depth)
+        yield from _without_unsound(unpacked, is_sound, wishes, depth)
         return
-    assert fields is not None
-    yield _batch_of_rows(unpacked, fields, headers, wishes)
-
-
-def _batch_of_rows(
-    unpacked: _Unpacked, fields: Fields, headers: RecordHeaders | None, wishes: Wishes
-) -> pa.RecordBatch:
-    group = unpacked.group
     arrays = [
         record_array(name, group, fields, unpacked.buffer, headers)
         if name in DEPTHS
-        else batch_array(name, group, fields.batches, wishes)
+        else batch_array(name, group, wishes)
         for name in wishes.columns
     ]
-    rows = pa.RecordBatch.from_arrays(arrays, schema=schema_of(wishes.columns, RECORD_COLUMNS))
-    if fields.offset_deltas is None:
-        return rows
-    offsets = group.field("base_offset")[fields.batches] + fields.offset_deltas
-    is_wanted = (offsets >= wishes.start_offset) & (offsets < wishes.end_offset)
-    return rows if is_wanted.all() else rows.filter(pa.array(is_wanted))
+    rows = pa.RecordBatch.from_arrays(arrays, schema=record_schema(wishes.columns))
+    if fields.offset_deltas is not None and _is_cut(group, wishes):
+        offsets = fields.spread(group.field("base_offset")) + fields.offset_deltas
+        is_wanted = (offsets >= wishes.start_offset) & (offsets < wishes.end_offset)
+        rows = rows.filter(pa.array(is_wanted))
+    yield rows
 
 
 def _timestamps_fit(group: BatchGroup, fields: Fields) -> Flags:
     """Of each batch: whether no delta leads out of an int64."""
-    bases, deltas = group.field("base_timestamp")[fields.batches], fields.timestamp_deltas
-    total = bases + deltas
-    is_beyond = ((bases ^ total) & (deltas ^ total)) < 0
     fits = np.ones(len(group), dtype=np.bool_)
-    fits[fields.batches[is_beyond]] = False
+    of_batches, deltas = group.field("base_timestamp"), fields.timestamp_deltas
+    if _is_far(of_batches) or _is_far(deltas):
+        bases = fields.spread(of_batches)
+        total = bases + deltas
+        is_beyond = ((bases ^ total) & (deltas ^ total)) < 0
+        fits[fields.batches[is_beyond]] = False
     return fits | group.has_flag(LOG_APPEND_TIME_FLAG)
+
+
+def _is_far(times: Narrow) -> bool:
+    """Whether another that is not far, added to one of these, might lead out of an int64."""
+    return int(times.max(initial=0)) >= _FAR or int(times.min(initial=0)) < -_FAR
 
 
 def flaw_in(group: BatchGroup, at: int, reason: str) -> Flaw:

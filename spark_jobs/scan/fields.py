@@ -1,12 +1,13 @@
-"""The fields of records of magic 2, for all records of a group of batches at once.
+"""The fields of records of magic 2, for all records of some batches at once.
 
 Fields stand one behind the other and each tells where the next begins, so that they are read in
 order, as far as the last one that is wanted:
 
     timestamp delta, offset delta, key length, key, value length, value, number of headers, headers
 
-What is read is checked: lengths stay within the record, offsets ascend within the batch, and where
-all of it is read, it fills the record.  What nobody wants is not looked at.
+What is read is checked: what was read last ends within the record, and so does all before it, since
+nothing is shorter than empty; offsets ascend within the batch; and where all of it is read, it
+fills the record.  What nobody wants is not looked at.
 
 Owner: none; any thread.
 """
@@ -15,11 +16,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import IntEnum
+from typing import Any
 
 import numpy as np
 
 from odradek.spark_jobs.scan.boundaries import Boundaries
-from odradek.spark_jobs.scan.varints import PADDING, VARLONG_BYTES_MAX, Flags, Integers, Varints
+from odradek.spark_jobs.scan.varints import VARLONG_BYTES_MAX, Flags, Integers, Narrow, Varints
 
 
 class Depth(IntEnum):
@@ -33,78 +35,90 @@ class Depth(IntEnum):
 
 
 @dataclass(slots=True)
+class Contents:
+    """Where the keys, or the values, of all records lie; null has the size -1 and no bytes."""
+
+    sizes: Narrow
+    starts: Integers
+    ends: Integers
+
+
+@dataclass(slots=True)
 class Fields:
     """An element for each record; what was not wanted is None."""
 
-    batches: Integers  # the number of its batch
+    counts: Integers  # but this one: of each batch, how many records it has
     ends: Integers
-    timestamp_deltas: Integers
-    offset_deltas: Integers | None = None
-    key_starts: Integers | None = None
-    key_sizes: Integers | None = None  # -1 for null
-    value_starts: Integers | None = None
-    value_sizes: Integers | None = None
-    header_counts: Integers | None = None
+    timestamp_deltas: Narrow
+    offset_deltas: Narrow | None = None
+    keys: Contents | None = None
+    values: Contents | None = None
+    header_counts: Narrow | None = None
     header_starts: Integers | None = None
 
+    def spread(self, of_batches: Any) -> Any:
+        """To each record what its batch has."""
+        return np.repeat(of_batches, self.counts)
+
+    @property
+    def batches(self) -> Integers:
+        """The number of its batch."""
+        numbers: Integers = self.spread(np.arange(len(self.counts)))
+        return numbers
+
     def __len__(self) -> int:
-        return len(self.batches)
+        return len(self.ends)
 
 
 class Reading:
     """Reads fields of records, and remembers which batches contradict themselves."""
 
     def __init__(self, varints: Varints, found: Boundaries, last_deltas: Integers) -> None:
-        self._varints = varints
+        self.varints = varints
         self._found = found
         self._last_deltas = last_deltas
-        self._limit = len(varints.bytes) - PADDING
-        # Of unsound batches, records may claim to end anywhere.
-        self._ends = np.minimum(found.ends, self._limit)
         self.is_sound = found.is_sound.copy()
 
     def read(self, depth: Depth) -> Fields:
-        found, read = self._found, self._varints.read
-        # Of unsound batches the positions may be anywhere; they are read, and thrown away.
-        at = np.clip(found.starts + 1, 0, self._limit)  # after the attributes
-        deltas, at = read(at, bytes_max=VARLONG_BYTES_MAX)
-        fields = Fields(found.batches, found.ends, deltas)
+        found, read = self._found, self.varints.read
+        deltas, at = read(found.starts + 1, bytes_max=VARLONG_BYTES_MAX)  # after the attributes
+        fields = Fields(found.counts, found.ends, deltas)
         if depth >= Depth.OFFSET:
-            fields.offset_deltas, at = read(self._within(at))
+            fields.offset_deltas, at = read(at)
             self._check_offsets(fields.offset_deltas)
         if depth >= Depth.KEY:
-            fields.key_sizes, fields.key_starts = read(self._within(at))
-            at = self._after(fields.key_starts, fields.key_sizes)
+            fields.keys = self._contents(at)
+            at = fields.keys.ends
         if depth >= Depth.VALUE:
-            fields.value_sizes, fields.value_starts = read(self._within(at))
-            at = self._after(fields.value_starts, fields.value_sizes)
+            fields.values = self._contents(at)
+            at = fields.values.ends
         if depth >= Depth.HEADERS:
-            fields.header_counts, fields.header_starts = read(self._within(at))
+            fields.header_counts, fields.header_starts = read(at)
             at = fields.header_starts
             self._note(fields.header_counts < 0)
             self._note((fields.header_counts == 0) & (at != found.ends))
-        self._note((at < 0) | (at > found.ends))
+        self._note(at > found.ends)
         return fields
 
-    def _after(self, starts: Integers, sizes: Integers) -> Integers:
-        self._note((starts < 0) | (sizes < -1))
-        return starts + np.maximum(sizes, 0)
+    def _contents(self, at: Integers) -> Contents:
+        sizes, starts = self.varints.read(at)
+        least = int(sizes.min(initial=0))
+        if least < -1:
+            self._note(sizes < -1)
+        return Contents(sizes, starts, starts + (sizes if least >= 0 else np.maximum(sizes, 0)))
 
-    def _within(self, positions: Integers) -> Integers:
-        """The same positions unless they lie outside the record, which is noted."""
-        is_outside = (positions < 0) | (positions >= self._ends)
-        if is_outside.any():
-            self._note(is_outside)
-            return np.clip(positions, 0, self._limit)
-        return positions
-
-    def _check_offsets(self, deltas: Integers) -> None:
+    def _check_offsets(self, deltas: Narrow) -> None:
         """They ascend from 0 to the last that the batch names, perhaps with gaps."""
-        batches = self._found.batches
-        is_wrong = (deltas < 0) | (deltas > self._last_deltas[batches])
-        is_wrong[1:] |= (deltas[1:] <= deltas[:-1]) & (batches[1:] == batches[:-1])
+        has_any = self._found.counts > 0
+        after = np.cumsum(self._found.counts)[has_any]
+        is_wrong = deltas < 0
+        falls = deltas[1:] <= deltas[:-1]
+        falls[after[:-1] - 1] = False  # from one batch to the next
+        is_wrong[1:] |= falls
+        is_wrong[after - 1] |= deltas[after - 1] > self._last_deltas[has_any]
         self._note(is_wrong)
 
     def _note(self, is_wrong: Flags) -> None:
         if is_wrong.any():
-            self.is_sound[self._found.batches[is_wrong]] = False
+            counts = self._found.counts
+            self.is_sound[np.repeat(np.arange(len(counts)), counts)[is_wrong]] = False

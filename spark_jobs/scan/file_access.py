@@ -25,6 +25,7 @@ class File(Protocol):
 
     path: str
     size_bytes: int
+    piece_bytes: int  # to ask for at once, if more is wanted
 
     def read_into(self, target: memoryview, position: int) -> int:
         """How many bytes were read: fewer than there is room for only at the end of the file."""
@@ -62,11 +63,18 @@ def joined(directory: str, name: str) -> str:
     return f"{directory.rstrip('/')}/{name}"
 
 
+#: Small enough to be still in the processor's cache when its checksums are computed.
+LOCAL_PIECE_BYTES = 256 * 1024
+#: Each request to an object store takes its time, whatever it asks for.
+DISTANT_PIECE_BYTES = 8 * 1024 * 1024
+
+
 @dataclass(slots=True)
 class _LocalFile:
     path: str
     size_bytes: int
     descriptor: int
+    piece_bytes: int
 
     def read_into(self, target: memoryview, position: int) -> int:
         done = 0
@@ -94,7 +102,9 @@ class LocalFiles:
     def open(self, path: str) -> Iterator[_LocalFile]:
         descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
         try:
-            yield _LocalFile(path, os.fstat(descriptor).st_size, descriptor)
+            yield _LocalFile(
+                path, os.fstat(descriptor).st_size, descriptor, piece_bytes=LOCAL_PIECE_BYTES
+            )
         finally:
             os.close(descriptor)
 
@@ -103,6 +113,7 @@ class _ArrowFile:
     def __init__(self, path: str, opened: Any) -> None:
         self.path = path
         self.size_bytes: int = opened.size()
+        self.piece_bytes = DISTANT_PIECE_BYTES
         self._opened = opened
 
     def read_into(self, target: memoryview, position: int) -> int:
@@ -145,6 +156,15 @@ class ArrowFiles:
 
     def _inside(self, path: str) -> str:
         return path.removeprefix(self._prefix).rstrip("/")
+
+
+def arrow_file_system(path: str) -> tuple[Any, str]:
+    """The one of pyarrow that has the path, and what it is called in there."""
+    if "://" in path:
+        return _opened_by_arrow(path) or _opened_by_fsspec(path)
+    from pyarrow.fs import LocalFileSystem
+
+    return LocalFileSystem(), os.path.abspath(path)
 
 
 def _opened_by_arrow(uri: str) -> tuple[Any, str] | None:

@@ -21,7 +21,7 @@ from odradek.spark_jobs.scan.catalog import PartitionLog, Segment
 from odradek.spark_jobs.scan.file_access import File, FileSystem, read_whole
 from odradek.spark_jobs.scan.indexes import OffsetEntries, offset_entries, time_entries
 from odradek.spark_jobs.scan.resync import Search, sound_batch_at
-from odradek.spark_jobs.scan.walk import Flaw, OldMessages, Stretch, Walk
+from odradek.spark_jobs.scan.walk import OFFSET_MAX, Flaw, OldMessages, Stretch, Walk
 from odradek.storage.paths import Content
 
 #: A lookup reads little: index entries are about 4 KiB apart.
@@ -137,3 +137,16 @@ def first_as_young(log: PartitionLog, timestamp: int) -> int | None:
         if offset is not None:
             return offset
     return None
+
+
+def log_end_offset(log: PartitionLog) -> int:
+    """Behind the last sound batch, whatever the high watermark says."""
+    if not log.segments:
+        return log.log_start_offset
+    last = log.segments[-1]
+    with log.system.open(last.path) as file:
+        start = SegmentLookup(log.system, last, file).at_or_before(OFFSET_MAX)
+        walk = Walk(file, Stretch(start.position, file.size_bytes, start.offset))
+        for _ in walk:
+            continue
+    return max(walk.next_offset, log.log_start_offset)

@@ -11,6 +11,9 @@
     includeHeaders       adds the column ``headers``
     includeControl       adds markers of transactions, and the column ``isControl``
     view                 records, or batches
+    content              raw; offsets or transactions: what the records of an internal topic mean
+    group, transactionalId       with content: only the records of this one
+    partitionCount       how many partitions the internal topic has: contents/home_partition.py
     mode                 PERMISSIVE, DROPMALFORMED or FAILFAST: damage.py
     maxSplitBytes        128 MB
     failOnDataLoss       true: a segment that is gone when it is to be read is an error
@@ -28,6 +31,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, TypeVar
 
+from odradek.spark_jobs.contents.content import HOMES, Content
 from odradek.spark_jobs.scan.damage import Mode, ScanFailed
 
 MAX_SPLIT_BYTES = 128 * 1024 * 1024
@@ -55,6 +59,9 @@ class Options:
     ending_timestamp: int | None = None
     is_committed: bool = True
     view: View = View.RECORDS
+    content: Content = Content.RAW
+    named: str | None = None  # the group or transactional id that is looked for
+    partition_count: int | None = None
     columns: tuple[str, ...] = SPARK_COLUMNS
     include_control: bool = False
     mode: Mode = Mode.PERMISSIVE
@@ -77,8 +84,12 @@ def options_of(given: Mapping[str, str]) -> Options:
     if unknown:
         raise ScanFailed(f"no option is called {unknown[0]}; there are {', '.join(_NAMES)}")
     told = {_KNOWN[lower]: value for lower, (_, value) in named.items()}
-    _check_together(told)
     view = _choice(View, told, "view", View.RECORDS)
+    content = _choice(Content, told, "content", Content.RAW)
+    _check_together(told)
+    _check_content(told, content, view)
+    if content is not Content.RAW and told.keys().isdisjoint(_SELECTIONS):
+        told["topics"] = HOMES[content].topic
     include_control = _flag(told, "includeControl")
     paths = tuple(path.strip() for path in told.get("path", "").split(",") if path.strip())
     return Options(
@@ -92,7 +103,10 @@ def options_of(given: Mapping[str, str]) -> Options:
         ending_timestamp=_number(told, "endingTimestamp"),
         is_committed=_is_committed(told.get("isolationLevel", "read_committed")),
         view=view,
-        columns=_columns(told, view, include_control=include_control),
+        content=content,
+        named=told.get(HOMES[content].option) if content is not Content.RAW else None,
+        partition_count=_number(told, "partitionCount", least=1),
+        columns=_columns(told, view, content, include_control=include_control),
         include_control=include_control,
         mode=_choice(Mode, told, "mode", Mode.PERMISSIVE),
         max_split_bytes=_number(told, "maxSplitBytes", least=1) or MAX_SPLIT_BYTES,
@@ -115,19 +129,24 @@ _NAMES = (
     "includeHeaders",
     "includeControl",
     "view",
+    "content",
+    "group",
+    "transactionalId",
+    "partitionCount",
     "mode",
     "maxSplitBytes",
     "failOnDataLoss",
     "ignoreHighWatermark",
 )
 _KNOWN = {name.lower(): name for name in _NAMES}
+_SELECTIONS = ("topics", "topicsPattern", "assign")
 
 
 def _check_together(told: Mapping[str, str]) -> None:
     if not told.get("path", "").strip():
         raise ScanFailed("path: name at least one log directory")
     for names in (
-        ("topics", "topicsPattern", "assign"),
+        _SELECTIONS,
         ("startingOffsets", "startingTimestamp"),
         ("endingOffsets", "endingTimestamp"),
     ):
@@ -136,20 +155,41 @@ def _check_together(told: Mapping[str, str]) -> None:
             raise ScanFailed(f"{' and '.join(chosen)} cannot be given together")
 
 
-def _columns(told: Mapping[str, str], view: View, *, include_control: bool) -> tuple[str, ...]:
-    from odradek.spark_jobs.scan.columns import BATCH_COLUMNS, RECORD_COLUMNS
+def _check_content(told: Mapping[str, str], content: Content, view: View) -> None:
+    for each, home in HOMES.items():
+        if home.option in told and content is not each:
+            raise ScanFailed(f"{home.option}: only with content={each}")
+    if content is Content.RAW and "partitionCount" in told:
+        raise ScanFailed("partitionCount: only with content")
+    if content is not Content.RAW and view is View.BATCHES:
+        raise ScanFailed(f"view={view} shows no content")
+    if content is not Content.RAW and _flag(told, "includeHeaders"):
+        raise ScanFailed(f"content={content} has no headers")
 
-    known = BATCH_COLUMNS if view is View.BATCHES else RECORD_COLUMNS
-    wanted = _words(told.get("columns", ""))
-    if not wanted:
-        wanted = list(BATCH_COLUMNS if view is View.BATCHES else SPARK_COLUMNS)
-    if view is View.RECORDS:
+
+def _columns(
+    told: Mapping[str, str], view: View, content: Content, *, include_control: bool
+) -> tuple[str, ...]:
+    known = column_types(view, content)
+    is_raw = view is not View.BATCHES and content is Content.RAW
+    wanted = _words(told.get("columns", "")) or list(SPARK_COLUMNS if is_raw else known)
+    if is_raw:
         wanted += ["headers"] if _flag(told, "includeHeaders") else []
         wanted += ["isControl"] if include_control else []
     for name in wanted:
         if name not in known:
             raise ScanFailed(f"columns: no column is called {name!r}; there are {', '.join(known)}")
     return tuple(dict.fromkeys(wanted))
+
+
+def column_types(view: View, content: Content) -> dict[str, Any]:
+    """Arrow's, of all columns that there are."""
+    from odradek.spark_jobs.contents.columns import COLUMNS
+    from odradek.spark_jobs.scan.columns import BATCH_COLUMNS, RECORD_COLUMNS
+
+    if view is View.BATCHES:
+        return BATCH_COLUMNS
+    return RECORD_COLUMNS if content is Content.RAW else COLUMNS[content].types
 
 
 def _offsets(told: Mapping[str, str], name: str, keyword: str) -> Offsets:

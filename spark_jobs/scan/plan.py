@@ -10,9 +10,10 @@ Owner: whoever plans; splits are immutable and can be pickled.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import TypeVar
 
 import numpy as np
 
@@ -24,6 +25,11 @@ from odradek.spark_jobs.scan.resync import batch_chain
 from odradek.spark_jobs.scan.transactions import Transactions, transactions
 from odradek.spark_jobs.scan.walk import OFFSET_MAX, Stretch
 from odradek.storage.transaction_index import AbortedTransaction
+
+#: Retention and compaction change one file after the other, but not for ever.
+LOOKS = 5
+
+Looked = TypeVar("Looked")
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,22 +60,46 @@ class Split:
 
 def plan(options: Options) -> list[Split]:
     """All splits, in the order of topic, partition and offset."""
-    return [split for log in partition_logs(options) for split in _splits_of(log, options)]
+    return undisturbed(lambda: _planned(options))
+
+
+def undisturbed(look: Callable[[], Looked]) -> Looked:
+    """What is found, unless files go while they are looked at: then it is looked at again."""
+    for _ in range(LOOKS - 1):
+        try:
+            return look()
+        except FileNotFoundError:
+            continue
+    return look()
+
+
+def _planned(options: Options) -> list[Split]:
+    splits: list[Split] = []
+    for log in partition_logs(options):
+        known = transactions(log) if follows_transactions(options) else Transactions()
+        bound = OFFSET_MAX if log.high_watermark is None else log.high_watermark
+        latest = known.last_stable_offset(bound)
+        splits += splits_between(log, wanted_range(log, options, latest), known, options)
+    return splits
+
+
+def follows_transactions(options: Options) -> bool:
+    # A row for each batch says what is there, whoever may see it.
+    return options.is_committed and options.view is View.RECORDS
 
 
 @dataclass(frozen=True, slots=True)
-class _Range:
+class OffsetRange:
     """Offsets from the one to before the other."""
 
     start: int
     end: int
 
 
-def _splits_of(log: PartitionLog, options: Options) -> Iterator[Split]:
-    # A row for each batch says what is there, whoever may see it.
-    is_committed = options.is_committed and options.view is View.RECORDS
-    known = transactions(log) if is_committed else Transactions()
-    wanted = _wanted(log, options, known)
+def splits_between(
+    log: PartitionLog, wanted: OffsetRange, known: Transactions, options: Options
+) -> Iterator[Split]:
+    """Of one partition; ``known`` is of what was aborted in there."""
     for segment in log.segments:
         if segment.base_offset >= wanted.end or segment.offset_max < wanted.start:
             continue
@@ -98,9 +128,8 @@ def _splits_of(log: PartitionLog, options: Options) -> Iterator[Split]:
             )
 
 
-def _wanted(log: PartitionLog, options: Options, known: Transactions) -> _Range:
-    bound = OFFSET_MAX if log.high_watermark is None else log.high_watermark
-    latest = known.last_stable_offset(bound)
+def wanted_range(log: PartitionLog, options: Options, latest: int) -> OffsetRange:
+    """What the options say of a partition that can be read up to ``latest``."""
     start = _chosen(log, options.starting_offsets, default=EARLIEST, latest=latest)
     end = _chosen(log, options.ending_offsets, default=LATEST, latest=latest)
     if options.starting_timestamp is not None:
@@ -109,7 +138,7 @@ def _wanted(log: PartitionLog, options: Options, known: Transactions) -> _Range:
     if options.ending_timestamp is not None:
         first = first_as_young(log, options.ending_timestamp)
         end = latest if first is None else first
-    return _Range(max(start, log.log_start_offset), min(end, latest))
+    return OffsetRange(max(start, log.log_start_offset), min(end, latest))
 
 
 def _chosen(log: PartitionLog, offsets: Offsets, *, default: int, latest: int) -> int:
@@ -119,7 +148,9 @@ def _chosen(log: PartitionLog, offsets: Offsets, *, default: int, latest: int) -
     return latest if offset == LATEST else offset
 
 
-def _places(lookup: SegmentLookup, file: File, wanted: _Range, options: Options) -> list[Place]:
+def _places(
+    lookup: SegmentLookup, file: File, wanted: OffsetRange, options: Options
+) -> list[Place]:
     """Where splits begin, and where the last one ends."""
     first = lookup.at_or_before(wanted.start)
     last = lookup.after(wanted.end) or Place(file.size_bytes, OFFSET_MAX)

@@ -5,7 +5,7 @@ Owner: none; any thread.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -26,9 +26,9 @@ from odradek.spark_jobs.scan.arrays import (
 )
 from odradek.spark_jobs.scan.batch_group import BatchGroup
 from odradek.spark_jobs.scan.columns import RECORD_COLUMNS
-from odradek.spark_jobs.scan.fields import Fields
+from odradek.spark_jobs.scan.fields import Contents, Fields
 from odradek.spark_jobs.scan.record_headers import RecordHeaders
-from odradek.spark_jobs.scan.varints import Bytes, Integers
+from odradek.spark_jobs.scan.varints import Bytes, Integers, Narrow
 from odradek.spark_jobs.scan.wishes import Wishes
 
 _FLAGS = {"isTransactional": TRANSACTIONAL_FLAG, "isControl": CONTROL_FLAG}
@@ -40,21 +40,23 @@ _NEVER_NEGATIVE = {
 _CODEC_BITS = 7
 
 
-def batch_array(name: str, group: BatchGroup, batches: Integers, wishes: Wishes) -> Any:
-    """A column that says the same of all records of a batch; ``batches`` has a number for each."""
+def batch_array(name: str, group: BatchGroup, wishes: Wishes) -> Any:
+    """A column that says the same of all records of a batch."""
+    counts = group.field("count")
     if name == "topic":
-        return repeated(wishes.topic, len(batches))
+        return repeated(wishes.topic, int(counts.sum()))
     if name == "segment":
-        return repeated(wishes.segment, len(batches))
+        return repeated(wishes.segment, int(counts.sum()))
     if name == "partition":
-        return numbers(np.full(len(batches), wishes.partition), pa.int32())
+        return numbers(np.full(int(counts.sum()), wishes.partition, dtype=np.int32), pa.int32())
     if name == "codec":
-        return codec_names(group.field("attributes")[batches] & _CODEC_BITS)
+        return codec_names(np.repeat(group.field("attributes") & _CODEC_BITS, counts))
     if name == "timestampType":
-        return numbers(group.has_flag(LOG_APPEND_TIME_FLAG).astype(np.int64)[batches], pa.int32())
+        types = group.has_flag(LOG_APPEND_TIME_FLAG).astype(np.int32)
+        return numbers(np.repeat(types, counts), pa.int32())
     if name in _FLAGS:
-        return pa.array(group.has_flag(_FLAGS[name])[batches])
-    values = group.field(_NEVER_NEGATIVE[name])[batches]
+        return pa.array(np.repeat(group.has_flag(_FLAGS[name]), counts))
+    values = np.repeat(group.field(_NEVER_NEGATIVE[name]), counts)
     return numbers(values, RECORD_COLUMNS[name], is_null=values < 0)
 
 
@@ -64,47 +66,61 @@ def record_array(
     """A column that says something else of each record."""
     match name:
         case "key":
-            return slices(buffer, _known(fields.key_starts), _known(fields.key_sizes))
+            return _contents(buffer, _known(fields.keys))
         case "value":
-            return slices(buffer, _known(fields.value_starts), _known(fields.value_sizes))
+            return _contents(buffer, _known(fields.values))
+        case "keySize":
+            return _sizes(_known(fields.keys))
+        case "valueSize":
+            return _sizes(_known(fields.values))
         case "offset":
-            offsets = group.field("base_offset")[fields.batches] + _known(fields.offset_deltas)
-            return pa.array(offsets)
+            offsets = fields.spread(group.field("base_offset"))
+            offsets += _known(fields.offset_deltas)
+            return numbers(offsets, pa.int64())
         case "timestamp":
             return timestamps(_timestamps(group, fields))
         case "sequence":
-            first = group.field("base_sequence")[fields.batches]
+            first = fields.spread(group.field("base_sequence"))
             sequences = (first + _known(fields.offset_deltas)) & SEQUENCE_MAX
             return numbers(sequences, pa.int32(), is_null=first < 0)
-        case "headers":
-            assert headers is not None
-            return _headers(_known(fields.header_counts), headers, buffer)
-    sizes = _known(fields.key_sizes if name == "keySize" else fields.value_sizes)
-    return numbers(sizes, pa.int32(), is_null=sizes < 0)
+    assert headers is not None
+    return _headers(_known(fields.header_counts), headers, buffer)
+
+
+def _contents(buffer: Bytes, contents: Contents) -> Any:
+    return slices(buffer, contents.starts, contents.ends, is_null=contents.sizes < 0)
+
+
+def _sizes(contents: Contents) -> Any:
+    return numbers(contents.sizes, pa.int32(), is_null=contents.sizes < 0)
 
 
 def _timestamps(group: BatchGroup, fields: Fields) -> Integers:
-    created = group.field("base_timestamp")[fields.batches] + fields.timestamp_deltas
+    created: Integers = fields.spread(group.field("base_timestamp"))
+    created += fields.timestamp_deltas
     is_append_time = group.has_flag(LOG_APPEND_TIME_FLAG)
     if not is_append_time.any():
         return created
-    appended = group.field("max_timestamp")[fields.batches]
-    return np.where(is_append_time[fields.batches], appended, created)
+    appended = fields.spread(group.field("max_timestamp"))
+    return np.where(fields.spread(is_append_time), appended, created)
 
 
-def _headers(counts: Integers, headers: RecordHeaders, buffer: Bytes) -> Any:
+def _headers(counts: Narrow, headers: RecordHeaders, buffer: Bytes) -> Any:
     ends = np.cumsum(counts)
     offsets = pa.array(np.concatenate(([0], ends)).astype(np.int32))
     pairs = pa.StructArray.from_arrays(
         [
-            texts(slices(buffer, headers.key_starts, headers.key_sizes)),
-            slices(buffer, headers.value_starts, headers.value_sizes),
+            texts(_contents(buffer, headers.keys)),
+            _contents(buffer, headers.values),
         ],
         names=["key", "value"],
     )
     return pa.ListArray.from_arrays(offsets, pairs, mask=pa.array(counts == 0))
 
 
-def _known(values: Integers | None) -> Integers:
-    assert values is not None
-    return values
+Known = TypeVar("Known")
+
+
+def _known(field: Known | None) -> Known:
+    assert field is not None
+    return field

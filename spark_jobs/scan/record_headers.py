@@ -14,8 +14,8 @@ import numpy as np
 
 from odradek.protocol.errors import DecodeError
 from odradek.protocol.varint import read_varint
-from odradek.spark_jobs.scan.fields import Fields
-from odradek.spark_jobs.scan.varints import PADDING, Flags, Integers, Varints
+from odradek.spark_jobs.scan.fields import Contents, Fields
+from odradek.spark_jobs.scan.varints import PADDING, Flags, Integers, Narrow, Varints
 
 LANES_MIN = 32
 
@@ -23,10 +23,8 @@ LANES_MIN = 32
 class RecordHeaders(NamedTuple):
     """The headers of all records, one after the other."""
 
-    key_starts: Integers
-    key_sizes: Integers
-    value_starts: Integers
-    value_sizes: Integers  # -1 for null
+    keys: Contents
+    values: Contents
     is_sound: Flags  # of each record: its headers fill it
 
 
@@ -39,14 +37,14 @@ def record_headers(varints: Varints, fields: Fields) -> RecordHeaders:
     # More than there is room for would ask for more memory than the file has bytes.
     rooms = np.maximum(fields.ends - fields.header_starts, 0) // _BYTES_MIN
     is_sound = (fields.header_counts >= 0) & (fields.header_counts <= rooms)
-    counts = np.where(is_sound, fields.header_counts, 0)
-    total = int(counts.sum())
-    columns = np.zeros((4, total), dtype=np.int64)
-    order = np.argsort(-counts, kind="stable")
+    counts = np.where(is_sound, fields.header_counts, 0).astype(np.int64)
+    columns = np.zeros((4, int(counts.sum())), dtype=np.int64)
+    # The records with most headers first, as in boundaries.py; those without any are left out.
+    order = np.argsort(-counts, kind="stable")[: np.count_nonzero(counts)]
     falling, first_slots = counts[order], (np.cumsum(counts) - counts)[order]
     positions, ends = fields.header_starts[order], fields.ends[order]
     is_lane_sound = is_sound[order]
-    for step in range(int(falling[0]) if total else 0):
+    for step in range(int(falling[0]) if len(falling) else 0):
         width = int(np.searchsorted(-falling, -step))
         if width < LANES_MIN:
             for lane in range(width):
@@ -63,7 +61,7 @@ def record_headers(varints: Varints, fields: Fields) -> RecordHeaders:
         limit = ends[:width]
         value_at = _bounded(key_starts, key_sizes, limit)
         value_sizes, value_starts = varints.read(value_at)
-        columns[:, slots] = key_starts, key_sizes, value_starts, value_sizes
+        columns[:, slots] = key_sizes, key_starts, value_sizes, value_starts
         after = _bounded(value_starts, np.maximum(value_sizes, 0), limit)
         is_wrong = (key_sizes < 0) | (value_sizes < -1)
         is_wrong |= (value_at != key_starts + key_sizes) | (value_at >= limit)
@@ -71,10 +69,14 @@ def record_headers(varints: Varints, fields: Fields) -> RecordHeaders:
         is_lane_sound[:width] &= ~is_wrong
         positions[:width] = after
     is_sound[order] = is_lane_sound & (positions == ends)
-    return RecordHeaders(columns[0], columns[1], columns[2], columns[3], is_sound)
+    return RecordHeaders(_contents(*columns[:2]), _contents(*columns[2:]), is_sound)
 
 
-def _bounded(starts: Integers, sizes: Integers, limits: Integers) -> Integers:
+def _contents(sizes: Integers, starts: Integers) -> Contents:
+    return Contents(sizes, starts, starts + np.maximum(sizes, 0))
+
+
+def _bounded(starts: Integers, sizes: Narrow, limits: Integers) -> Integers:
     """Where they end; wherever a wrong size would lead, within the record."""
     ends: Integers = np.clip(starts + sizes, 0, limits)
     return ends
@@ -91,7 +93,7 @@ def _one_by_one(varints: Varints, position: int, end: int, columns: Integers) ->
             position = value_start + max(value_size, 0)
             if key_size < 0 or value_size < -1 or position > end:
                 return -1
-            found.append((key_start, key_size, value_start, value_size))
+            found.append((key_size, key_start, value_size, value_start))
     except DecodeError:
         return -1
     columns[:] = np.array(found, dtype=np.int64).T

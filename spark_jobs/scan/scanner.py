@@ -7,7 +7,8 @@
     plan(options)               the splits, for whoever shares them out: plan.py
     read_split(split, options)  the rows of one of them, in any process that can open the file
 
-A split whose file compaction has replaced since it was planned is found again by its offsets.
+A split whose file compaction has replaced since it was planned, or has made a part of the one
+before it, is found again by its offsets.
 
 Owner: whoever iterates.
 """
@@ -15,24 +16,26 @@ Owner: whoever iterates.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from dataclasses import replace
 
 import pyarrow as pa
 
 from odradek.protocol.records.crc32c import crc32c
+from odradek.spark_jobs.contents.meaning import columns_to_read, understood
 from odradek.spark_jobs.scan.batch_group import BatchGroup
 from odradek.spark_jobs.scan.batches_view import batch_rows, old_message_rows
-from odradek.spark_jobs.scan.columns import BATCH_COLUMNS, RECORD_COLUMNS, schema_of
+from odradek.spark_jobs.scan.columns import schema_of
 from odradek.spark_jobs.scan.damage import Damage, Mode, ScanFailed
 from odradek.spark_jobs.scan.decode import Decoded, decode
-from odradek.spark_jobs.scan.file_access import File, FileSystem, file_system_of
+from odradek.spark_jobs.scan.file_access import File, FileSystem, file_system_of, joined
 from odradek.spark_jobs.scan.old_formats import decode_old
-from odradek.spark_jobs.scan.options import Options, View, options_of
+from odradek.spark_jobs.scan.options import Options, View, column_types, options_of
 from odradek.spark_jobs.scan.plan import Split, plan
 from odradek.spark_jobs.scan.visibility import Visibility
-from odradek.spark_jobs.scan.walk import Flaw, Found, Walk
+from odradek.spark_jobs.scan.walk import Flaw, Stretch, Walk
 from odradek.spark_jobs.scan.wishes import Aborted, Wishes
-from odradek.storage.paths import Stage
+from odradek.storage.paths import Content, Stage, file_named
 
 Report = Callable[[Damage], None]
 
@@ -48,8 +51,7 @@ def scan_all(options: Options, report: Report | None = None) -> Iterator[pa.Reco
 
 
 def scan_schema(options: Options) -> pa.Schema:
-    types = BATCH_COLUMNS if options.view is View.BATCHES else RECORD_COLUMNS
-    return schema_of(options.columns, types)
+    return schema_of(options.columns, column_types(options.view, options.content))
 
 
 def read_split(
@@ -57,13 +59,12 @@ def read_split(
 ) -> Iterator[pa.RecordBatch]:
     """Its rows, in the order of offsets; none of the batches is empty."""
     check_can_check()
-    system = file_system_of(split.path)
-    path = _present_path(system, split.path)
-    if path is None:
-        if options.fail_on_data_loss:
-            raise ScanFailed(f"{split.path} is gone; failOnDataLoss=false goes on without it")
-        return
-    with system.open(path) as file:
+    with ExitStack() as stack:
+        file = _opened(stack, split)
+        if file is None:
+            if options.fail_on_data_loss:
+                raise ScanFailed(f"{split.path} is gone; failOnDataLoss=false goes on without it")
+            return
         for rows in _rows(file, split, options):
             if not isinstance(rows, Flaw):
                 if rows.num_rows:
@@ -82,27 +83,45 @@ def check_can_check() -> None:
         raise ScanFailed("checksums need the package crc32c or crcmod: install one") from missing
 
 
-def _present_path(system: FileSystem, path: str) -> str | None:
-    """A segment that retention has removed keeps its bytes for a minute, under another name."""
-    for present in (path, path + Stage.DELETED.value):
+def _opened(stack: ExitStack, split: Split) -> File | None:
+    """The file that has the split's records now; None if they are gone."""
+    system = file_system_of(split.path)
+    for path in _candidates(system, split.path):
         try:
-            system.size_of(present)
+            file: File = stack.enter_context(system.open(path))
         except FileNotFoundError:
             continue
-        return present
+        return file
     return None
 
 
+def _candidates(system: FileSystem, path: str) -> Iterator[str]:
+    yield path
+    # What retention or compaction has removed keeps its bytes for a minute, under another name.
+    yield path + Stage.DELETED.value
+    # Retention begins with the oldest: if an older one is there, compaction has joined the two.
+    directory, _, own = path.rpartition("/")
+    try:
+        names = [known for name in system.names(directory) if (known := file_named(name))]
+    except FileNotFoundError:
+        return
+    logs = [each for each in names if (each.content, each.stage) == (Content.BATCHES, Stage.IN_USE)]
+    older = [str(each) for each in logs if str(each) < own]  # names are of one length
+    if older:
+        yield joined(directory, max(older))
+
+
 def _rows(file: File, split: Split, options: Options) -> Decoded:
-    start_offset, end_offset = split.start_offset, split.end_offset
-    if not split.is_of(file.size_bytes):
-        start_offset = max(start_offset, split.stretch.first_offset)
-        end_offset = min(end_offset, split.stretch.stop_offset)
+    start_offset, end_offset, stretch = split.start_offset, split.end_offset, split.stretch
+    if _is_replaced(file, split):
+        start_offset = max(start_offset, stretch.first_offset)
+        end_offset = min(end_offset, stretch.stop_offset, stretch.offset_max + 1)
+        stretch = Stretch(0, file.size_bytes, 0, stop_offset=end_offset, is_last=False)
     wishes = Wishes(
         topic=split.topic,
         partition=split.partition,
         segment=split.path,
-        columns=options.columns,
+        columns=columns_to_read(options),
         start_offset=start_offset,
         end_offset=end_offset,
         include_control=options.include_control or options.view is View.BATCHES,
@@ -110,7 +129,7 @@ def _rows(file: File, split: Split, options: Options) -> Decoded:
     )
     is_batches = options.view is View.BATCHES
     visibility = Visibility(replace(wishes, aborted=None) if is_batches else wishes)
-    for found in _found(file, split):
+    for found in Walk(file, stretch):
         if isinstance(found, Flaw):
             yield found
         elif isinstance(found, BatchGroup):
@@ -118,16 +137,17 @@ def _rows(file: File, split: Split, options: Options) -> Decoded:
             yield from contradictions
             group = found if is_visible.all() else found.kept(is_visible)
             if len(group):
-                yield from batch_rows(group, wishes) if is_batches else decode(group, wishes)
+                rows = batch_rows(group, wishes) if is_batches else decode(group, wishes)
+                yield from understood(rows, group, options)
         else:
-            yield from old_message_rows(found, wishes) if is_batches else decode_old(found, wishes)
+            rows = old_message_rows(found, wishes) if is_batches else decode_old(found, wishes)
+            yield from understood(rows, found, options)
 
 
-def _found(file: File, split: Split) -> Iterator[Found]:
-    stretch = split.stretch
-    if split.is_of(file.size_bytes):
-        return iter(Walk(file, stretch))
-    return iter(Walk(file, replace(stretch, start=0, end=file.size_bytes, first_offset=0)))
+def _is_replaced(file: File, split: Split) -> bool:
+    """Whether compaction has written the file since."""
+    is_removed = file.path == split.path + Stage.DELETED.value
+    return not split.is_of(file.size_bytes) or not (is_removed or file.path == split.path)
 
 
 def _damage(split: Split, flaw: Flaw) -> Damage:

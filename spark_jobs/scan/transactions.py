@@ -20,8 +20,7 @@ from pathlib import Path
 import numpy as np
 
 from odradek.protocol.errors import CorruptMessage
-from odradek.protocol.records.batch import CONTROL_FLAG, TRANSACTIONAL_FLAG, RecordBatch
-from odradek.protocol.records.control import marker_of
+from odradek.protocol.records.batch import CONTROL_FLAG, TRANSACTIONAL_FLAG
 from odradek.spark_jobs.scan.batch_group import BatchGroup
 from odradek.spark_jobs.scan.catalog import PartitionLog
 from odradek.spark_jobs.scan.file_access import read_whole
@@ -53,6 +52,12 @@ def transactions(log: PartitionLog) -> Transactions:
     else:
         known, start_offset = _at_newest_snapshot(log, bound)
         known.aborted |= indexed
+    follow(log, known, start_offset=start_offset, bound=bound)
+    return known
+
+
+def follow(log: PartitionLog, known: Transactions, *, start_offset: int, bound: int) -> None:
+    """From what is known at the one offset to what is known at the other."""
     for segment in log.segments:
         if segment.offset_max < start_offset or segment.base_offset >= bound:
             continue
@@ -67,8 +72,7 @@ def transactions(log: PartitionLog) -> Transactions:
             )
             for found in Walk(file, stretch):
                 if isinstance(found, BatchGroup):
-                    _follow(found.kept(found.field("base_offset") >= start_offset), known)
-    return known
+                    _note(found.kept(found.field("base_offset") >= start_offset), known)
 
 
 def _indexed(log: PartitionLog) -> set[AbortedTransaction] | None:
@@ -108,7 +112,7 @@ def _at_newest_snapshot(log: PartitionLog, bound: int) -> tuple[Transactions, in
     return Transactions(), log.log_start_offset
 
 
-def _follow(group: BatchGroup, known: Transactions) -> None:
+def _note(group: BatchGroup, known: Transactions) -> None:
     """Note what begins and ends in these batches."""
     is_control = group.has_flag(CONTROL_FLAG)
     producer_ids, offsets = group.field("producer_id"), group.field("base_offset")
@@ -124,7 +128,6 @@ def _follow(group: BatchGroup, known: Transactions) -> None:
 
 def _aborts(group: BatchGroup, at: int) -> bool:
     try:
-        records = list(RecordBatch(group.buffer.data, int(group.starts[at])))
-        return any((marker := marker_of(record)) and not marker.is_commit for record in records)
+        return any(not marker.is_commit for marker in group.markers(at))
     except CorruptMessage:  # whoever reads it will be told
         return False

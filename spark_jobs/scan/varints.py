@@ -1,36 +1,35 @@
 """Zig-zag varints at many positions of a buffer at once.
 
-Most varints of a record have one or two bytes.  So two bytes are looked at from each position, as
-one number, and a table says what they mean; only where they go on, more are looked at.
+Most varints of a record have one or two bytes.  So the first byte at each position is looked at,
+the second only if some go on, and more only where those go on too.  Numbers are as narrow as what
+was read allows: a pass over them costs as much as they have bytes.
 
-Invariant: reading never looks outside the buffer, which has PADDING bytes to spare at its end, as
-long as the positions lie within it.
+Invariant: reading never looks outside the buffer, wherever the positions are: what is read beyond
+its end means nothing, and who asked for it compares the positions with where they should end.
 Owner: none; any thread.
 """
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import numpy.typing as npt
 
 Integers = npt.NDArray[np.int64]
+#: Of one to eight bytes each.
+Narrow = npt.NDArray[np.signedinteger[Any]]
 Flags = npt.NDArray[np.bool_]
 Bytes = npt.NDArray[np.uint8]
 
-#: So many bytes must follow the last position from which a varint may be read.
+#: So many bytes follow the last that means something.
 PADDING = 16
 VARINT_BYTES_MAX = 5
 VARLONG_BYTES_MAX = 10
+#: Where a varint leads that is too long: beyond every buffer.
+NOWHERE = 1 << 40
 
 _WORD_BYTES = 4
-
-# Of each two bytes, the lower first: the value if that is all, and how many of them it has.
-_PAIRS = np.arange(1 << 16, dtype=np.int64)
-_GOES_ON = _PAIRS >> 7 & 1
-_UNSIGNED = _PAIRS & 0x7F | (_PAIRS >> 1 & 0x3F80) * _GOES_ON
-VALUES = (_UNSIGNED >> 1) ^ -(_UNSIGNED & 1)
-#: 0 where more bytes follow.
-SIZES = np.where(_GOES_ON & _PAIRS >> 15, 0, 1 + _GOES_ON)
 
 
 class Varints:
@@ -38,6 +37,7 @@ class Varints:
 
     def __init__(self, buffer: Bytes) -> None:
         self.bytes = buffer
+        self._seconds = buffer[1:]
         # At each byte a number that overlaps with the next.
         count = max(0, len(buffer) - _WORD_BYTES + 1)
         self._words = np.ndarray((count,), dtype="<u4", buffer=buffer, strides=(1,))
@@ -45,37 +45,44 @@ class Varints:
 
     def read(
         self, positions: Integers, *, bytes_max: int = VARINT_BYTES_MAX
-    ) -> tuple[Integers, Integers]:
-        """The values, and the positions after them; one that is too long leads to -1."""
-        pairs = self.pairs[positions]
-        sizes = SIZES[pairs]
-        values, after = VALUES[pairs], positions + sizes
-        if not sizes.all():
-            longer = np.flatnonzero(sizes == 0)
+    ) -> tuple[Narrow, Integers]:
+        """The values, and the positions after them, NOWHERE for one that is too long."""
+        first = self.bytes.take(positions, mode="clip")
+        if first.max(initial=0) < 0x80:
+            return _zigzag(first), positions + 1
+        goes_on = first >> 7
+        second = self._seconds.take(positions, mode="clip") * goes_on
+        values = _zigzag(first & 0x7F | second.astype(np.uint16) << 7)
+        after = positions + (goes_on + 1)
+        if second.max() >= 0x80:
+            longer = np.flatnonzero(second >= 0x80)
+            values = values.astype(np.int64)
             values[longer], after[longer] = self._read_longer(positions[longer], bytes_max)
         return values, after
 
-    def _read_longer(self, positions: Integers, bytes_max: int) -> tuple[Integers, Integers]:
+    def _read_longer(self, positions: Integers, bytes_max: int) -> tuple[Narrow, Integers]:
         """Those of more than two bytes."""
-        words = self._words[positions]
+        words = self._words[np.clip(positions, 0, len(self._words) - 1)]
         ends = ~words & 0x80808080
         last = ends & (~ends + 1)  # the highest bit of the first byte that nothing follows
         words = words & (last - 1)
         low = words & 0x7F | words >> 1 & 0x3F80
-        values = (low | words >> 2 & 0x1FC000 | words >> 3 & 0xFE00000).astype(np.int64)
+        values = (low | words >> 2 & 0x1FC000 | words >> 3 & 0xFE00000).astype(np.uint64)
         after = positions + 3 + (last > 0x800000)
         long = np.flatnonzero(last == 0)
         if len(long):
             values[long], after[long] = self._read_long(positions[long], bytes_max)
         return _zigzag(values), after
 
-    def _read_long(self, positions: Integers, bytes_max: int) -> tuple[Integers, Integers]:
+    def _read_long(
+        self, positions: Integers, bytes_max: int
+    ) -> tuple[npt.NDArray[np.uint64], Integers]:
         """Unsigned values of more than four bytes."""
-        values = np.zeros(len(positions), dtype=np.int64)
-        after = np.full(len(positions), -1, dtype=np.int64)
+        values = np.zeros(len(positions), dtype=np.uint64)
+        after = np.full(len(positions), NOWHERE, dtype=np.int64)
         open_ = np.arange(len(positions))
         for nth in range(bytes_max):
-            found = self.bytes[positions[open_] + nth].astype(np.int64)
+            found = self.bytes.take(positions[open_] + nth, mode="clip").astype(np.uint64)
             values[open_] |= (found & 0x7F) << (7 * nth)
             is_last = found < 0x80
             after[open_[is_last]] = positions[open_[is_last]] + nth + 1
@@ -85,6 +92,6 @@ class Varints:
         return values, after
 
 
-def _zigzag(values: Integers) -> Integers:
-    # Unsigned, so that the highest bit of a long one is not taken for a sign.
-    return (values.view(np.uint64) >> np.uint64(1)).view(np.int64) ^ -(values & 1)
+def _zigzag(unsigned: npt.NDArray[np.unsignedinteger[Any]]) -> Narrow:
+    signed: Narrow = ((unsigned >> 1) ^ -(unsigned & 1)).view(f"i{unsigned.itemsize}")
+    return signed

@@ -12,8 +12,7 @@ from __future__ import annotations
 import numpy as np
 
 from odradek.protocol.errors import CorruptMessage
-from odradek.protocol.records.batch import CONTROL_FLAG, TRANSACTIONAL_FLAG, RecordBatch
-from odradek.protocol.records.control import marker_of
+from odradek.protocol.records.batch import CONTROL_FLAG, TRANSACTIONAL_FLAG
 from odradek.spark_jobs.scan.batch_group import BatchGroup
 from odradek.spark_jobs.scan.varints import Flags
 from odradek.spark_jobs.scan.walk import Flaw
@@ -59,16 +58,14 @@ class Visibility:
         if seen is None:
             return None
         was_hidden, first_offset = seen
-        start = int(group.starts[at])
         try:
-            records = RecordBatch(group.buffer.data, start).records()
-            markers = [marker for record in records if (marker := marker_of(record))]
+            markers = group.markers(at)
         except CorruptMessage:  # whoever wants to see the marker will be told
             return None
         if all(marker.is_commit != was_hidden for marker in markers):
             return None
         what = "committed but hidden" if was_hidden else "aborted but shown"
-        position = group.position + start
+        position = group.position + int(group.starts[at])
         return Flaw(
             position,
             position + int(group.sizes[at]),

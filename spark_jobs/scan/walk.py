@@ -1,8 +1,9 @@
 """Walking over a segment: groups of batches whose checksums are right, and what is damaged.
 
-Some 8 MB are read at a time, into memory that is used again.  Of each batch only what its checksum
-does not cover (offset, length, magic) is looked at before the checksum has been compared; the
-offset must not go back, nor reach into the next segment.
+Some 8 MB make a group, in memory that is used again.  They are read piece by piece, so that each
+checksum is computed while the bytes are still in the processor's cache.  Of each batch only what
+its checksum does not cover (offset, length, magic) is looked at before the checksum has been
+compared; the offset must not go back, nor reach into the next segment.
 
 Where no sound batch is, the end of the log may have been reached.  A batch that is cut short, and
 zeros up to the end of the file, are what a broker leaves while it writes, and end the walk if
@@ -30,7 +31,7 @@ from odradek.protocol.records.batch import (
     LOG_OVERHEAD_BYTES,
     MAGIC,
 )
-from odradek.protocol.records.crc32c import crc32c
+from odradek.protocol.records.crc32c import chosen_checksum
 from odradek.protocol.records.legacy import LegacyBatch
 from odradek.spark_jobs.scan.batch_group import BatchGroup, batch_group
 from odradek.spark_jobs.scan.file_access import File
@@ -41,7 +42,7 @@ from odradek.spark_jobs.scan.resync import (
     is_zero_from,
     next_sound_batch,
 )
-from odradek.spark_jobs.scan.varints import PADDING
+from odradek.spark_jobs.scan.varints import PADDING, Bytes
 from odradek.storage.batch_scan import SMALLEST_BATCH_BYTES
 
 GROUP_BYTES = 8 * 1024 * 1024
@@ -99,7 +100,9 @@ class Walk:
         self._file = file
         self._stretch = stretch
         self._end = min(stretch.end, file.size_bytes)
-        self._group_bytes = self._wanted_bytes = group_bytes
+        self._group_bytes = self._next_bytes = group_bytes
+        self._wanted_bytes = 0  # in the buffer
+        self._position = 0  # of the buffer's first byte in the file
         self._buffer = np.zeros(0, dtype=np.uint8)
         self._view = memoryview(b"")
         self._filled = 0
@@ -129,26 +132,39 @@ class Walk:
             position = flaw.end_position
 
     def _fill(self, position: int) -> None:
-        """Have the bytes from ``position`` on in the buffer."""
-        wanted_bytes = min(self._wanted_bytes, self._end - position)
-        self._wanted_bytes = self._group_bytes
-        if len(self._buffer) < wanted_bytes + PADDING:
-            self._buffer = np.zeros(wanted_bytes + PADDING, dtype=np.uint8)
+        """Have room for the bytes from ``position`` on; they are read as they are needed."""
+        self._wanted_bytes = min(self._next_bytes, self._end - position)
+        self._next_bytes = self._group_bytes
+        if len(self._buffer) < self._wanted_bytes + PADDING:
+            self._buffer = buffer_for(self._wanted_bytes)
             self._view = self._buffer.data
-        self._filled = self._file.read_into(self._view[:wanted_bytes], position)
-        self._has_shrunk = self._filled < wanted_bytes
+        self._position, self._filled = position, 0
+        self._has_shrunk = False
+
+    def _has_head(self, at: int) -> bool:
+        """Whether a batch can begin there; behind the smallest there are bytes to spare."""
+        self._read_up_to(min(at + HEAD.size, self._wanted_bytes))
+        return at + SMALLEST_BATCH_BYTES <= self._filled
+
+    def _read_up_to(self, end: int) -> bool:
+        """Have the buffer filled to ``end``; False, and nothing is read, if that is too far."""
+        while self._filled < end <= self._wanted_bytes and not self._has_shrunk:
+            after = min(self._filled + self._file.piece_bytes, self._wanted_bytes)
+            piece = self._view[self._filled : after]
+            count = self._file.read_into(piece, self._position + self._filled)
+            self._filled += count
+            self._has_shrunk = count < len(piece)
+        return self._filled >= end
 
     def _batches(self) -> tuple[list[int], int, _Obstacle | str]:
         """Where sound batches of magic 2 begin in the buffer, where they end, and why there."""
-        view, filled, unpack_from = self._view, self._filled, HEAD.unpack_from
+        view, checksum_of, unpack_from = self._view, chosen_checksum(), HEAD.unpack_from
         stop_offset, offset_max = self._stretch.stop_offset, self._stretch.offset_max
-        next_offset = self.next_offset
+        next_offset, filled = self.next_offset, self._filled
         starts: list[int] = []
         at = 0
         obstacle: _Obstacle | str = _Obstacle.CUT
-        while (
-            at + SMALLEST_BATCH_BYTES <= filled
-        ):  # of any magic; behind it there are bytes to spare
+        while at + HEAD.size <= filled or self._has_head(at):
             if next_offset >= stop_offset:
                 obstacle = _Obstacle.STOP
                 break
@@ -158,8 +174,10 @@ class Walk:
                 obstacle = _kind_of_obstacle(magic, end - at)
                 break
             if end > filled:
-                break
-            if crc32c(view[at + ATTRIBUTES_POSITION : end]) != checksum:
+                if not self._read_up_to(end):
+                    break
+                filled = self._filled
+            if checksum_of(view[at + ATTRIBUTES_POSITION : end], 0) != checksum:
                 obstacle = "the checksum is not that of the bytes"
                 break
             last_offset = base_offset + last_delta
@@ -173,6 +191,7 @@ class Walk:
 
     def _messages(self, at: int) -> tuple[list[LegacyBatch], int, _Obstacle | str]:
         """The same for magic 0 and 1."""
+        self._read_up_to(self._wanted_bytes)
         view, found = self._view[: self._filled], []
         obstacle: _Obstacle | str = _Obstacle.CUT
         while at + SMALLEST_BATCH_BYTES <= len(view):
@@ -202,13 +221,14 @@ class Walk:
     def _is_large(self, position: int) -> bool:
         """Whether there is a batch that the buffer is too small for: the next fill has it all."""
         remaining = self._end - position
+        self._read_up_to(self._wanted_bytes)
         if self._has_shrunk or self._filled < SMALLEST_BATCH_BYTES or self._filled == remaining:
             return False
         _, length, magic, checksum, _ = HEAD.unpack_from(self._view)
         size_bytes: int = length + LOG_OVERHEAD_BYTES
         if size_bytes > remaining:
             return False
-        self._wanted_bytes = size_bytes
+        self._next_bytes = size_bytes
         if size_bytes <= LARGE_BATCH_BYTES:
             return True
         start, end = position + ATTRIBUTES_POSITION, position + size_bytes
@@ -232,6 +252,15 @@ class Walk:
             obstacle = "a batch is cut short"
         reason = "zeros where batches should be" if is_zero else obstacle
         return Flaw(position, following or self._end, self.next_offset, reason)
+
+
+def buffer_for(size_bytes: int) -> Bytes:
+    """With bytes to spare, and as much again behind it, which is there for ``arrays.slices`` alone.
+
+    Nobody touches that, so that it takes no memory.
+    """
+    beyond = min(size_bytes, LARGE_BATCH_BYTES)
+    return np.zeros(size_bytes + PADDING + beyond, dtype=np.uint8)
 
 
 def _kind_of_obstacle(magic: int, size_bytes: int) -> _Obstacle | str:

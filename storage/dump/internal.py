@@ -39,7 +39,7 @@ from odradek.protocol.internal.quorum_records import (
     SnapshotHeaderRecord,
     VotersRecord,
 )
-from odradek.protocol.internal.transaction_log import TransactionLogValue
+from odradek.protocol.internal.transaction_log import STATUSES, TransactionLogValue
 from odradek.protocol.records.control import ControlType, control_type_of, marker_of
 from odradek.protocol.records.record import Record
 from odradek.protocol.schema import Message, Struct
@@ -59,21 +59,6 @@ _QUORUM_VALUES: Mapping[ControlType, type[Message]] = {
     ControlType.KRAFT_VERSION: KRaftVersionRecord,
     ControlType.KRAFT_VOTERS: VotersRecord,
 }
-
-_STATUSES = dict(
-    enumerate(
-        (
-            "Empty",
-            "Ongoing",
-            "PrepareCommit",
-            "PrepareAbort",
-            "CompleteCommit",
-            "CompleteAbort",
-            "Dead",
-            "PrepareEpochFence",
-        )
-    )
-)
 
 
 def kinds_for(path: Path, decoding: Decoding) -> Kinds | None:
@@ -143,7 +128,7 @@ def _fields(value: Struct, version: int) -> dict[str, Any]:
             fields["subscription"] = _of_consumer(ConsumerProtocolSubscription, member.subscription)
             fields["assignment"] = _of_consumer(ConsumerProtocolAssignment, member.assignment)
     if isinstance(value, TransactionLogValue):
-        told["transaction_status"] = _STATUSES.get(
+        told["transaction_status"] = STATUSES.get(
             value.transaction_status, value.transaction_status
         )
     return told

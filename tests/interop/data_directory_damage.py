@@ -17,16 +17,29 @@ SEGMENT_FILES = (".log", ".index", ".timeindex", ".txnindex")
 
 def damage(data_directory: Path) -> None:
     """One kind for each partition in turn; internal topics stay as they are."""
-    partitions = sorted(path.parent for path in data_directory.glob("*-*/partition.metadata"))
-    written = [
-        path for path in partitions if not path.name.startswith(INTERNAL) and _has_batches(path)
-    ]
-    for number, directory in enumerate(written):
+    for number, directory in enumerate(_damaged(data_directory)):
         topic = directory.name.rpartition("-")[0]
         if topic in INTERRUPTED:
             _interrupt_compaction(directory, INTERRUPTED[topic], is_half=topic == HALF_REPLACED)
         else:
             KINDS[number % len(KINDS)](directory)
+
+
+def damage_by_partition(data_directory: Path) -> dict[str, str]:
+    """What has been done to each: the name of a kind, or of a topic that was being compacted."""
+    kinds = {}
+    for number, directory in enumerate(_damaged(data_directory)):
+        topic = directory.name.rpartition("-")[0]
+        kind = KINDS[number % len(KINDS)].__name__
+        kinds[directory.name] = topic if topic in INTERRUPTED else kind
+    return kinds
+
+
+def _damaged(data_directory: Path) -> list[Path]:
+    partitions = sorted(path.parent for path in data_directory.glob("*-*/partition.metadata"))
+    return [
+        path for path in partitions if not path.name.startswith(INTERNAL) and _has_batches(path)
+    ]
 
 
 def _interrupt_compaction(directory: Path, ending: str, *, is_half: bool) -> None:

@@ -4,7 +4,6 @@ from dataclasses import replace
 
 import pytest
 
-from odradek.broker.coordinator.key_partition import partition_of
 from odradek.broker.coordinator.replay import Replay
 from odradek.broker.groups.consumer.live_group import LiveGroup
 from odradek.broker.groups.consumer.topics import TopicsLens
@@ -13,6 +12,7 @@ from odradek.broker.handlers import consumer_group_describe
 from odradek.broker.metadata.picture import Picture, Topic
 from odradek.protocol.api_keys import ApiKey
 from odradek.protocol.error_codes import ErrorCode
+from odradek.protocol.internal.key_partition import partition_of
 from odradek.protocol.records.record_set import batches_of_any_magic
 from tests.interop.consumer_protocol_steps import MEMBERS_MAX, Story, told
 from tests.interop.handover import Handover

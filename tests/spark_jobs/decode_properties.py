@@ -12,7 +12,7 @@ from odradek.protocol.records.batch import RecordBatch
 from odradek.protocol.records.compression import Codec
 from odradek.protocol.records.legacy_builder import LegacyFormat, legacy_set
 from odradek.protocol.records.record import NO_TIMESTAMP, Header, Record
-from odradek.spark_jobs.scan import boundaries, record_headers, walk
+from odradek.spark_jobs.scan import boundaries, file_access, record_headers, walk
 from tests.support.batches import batch_around, batch_of
 from tests.support.scans import ALL_COLUMNS, LogDirectory, plain_rows
 
@@ -103,11 +103,14 @@ class TestDecoding:
                 )
                 assert found.offsets == [each for each in offsets if start <= each < end]
 
-    @given(BATCHES, st.integers(30, 300))
-    def test_small_groups_and_splits_make_no_difference(self, drawn, size_bytes):
+    @given(BATCHES, st.integers(30, 300), st.integers(1, 100))
+    def test_small_groups_splits_and_pieces_make_no_difference(
+        self, drawn, size_bytes, piece_bytes
+    ):
         log = stored(drawn)
         with tempfile.TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
             patch.setattr(walk.Walk.__init__, "__kwdefaults__", {"group_bytes": size_bytes})
+            patch.setattr(file_access, "LOCAL_PIECE_BYTES", piece_bytes)
             directory = LogDirectory(Path(folder))
             path = directory.write(0, [log], indexed=size_bytes % 2 == 0)
             found = directory.scan(columns=ALL_COLUMNS, maxSplitBytes=str(size_bytes))

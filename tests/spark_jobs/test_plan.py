@@ -155,6 +155,16 @@ def test_a_file_that_compaction_replaced_is_read_by_offsets(directory):
     assert offsets_of(splits, chosen) == expected + list(range(COUNT // 2, COUNT))
 
 
+@pytest.mark.parametrize("is_removed", [True, False], ids=["removed", "waits for its removal"])
+def test_segments_that_compaction_joined_are_read_once(directory, is_removed):
+    chosen = options(directory, mode="FAILFAST")
+    splits = plan(chosen)
+    directory.write(0, batches(0, COUNT))
+    second = directory.file(COUNT // 2)
+    second.unlink() if is_removed else second.rename(f"{second}.deleted")
+    assert offsets_of(splits, chosen) == list(range(COUNT))
+
+
 class TestLostSegments:
     def test_a_segment_that_is_gone_is_an_error(self, directory):
         chosen = options(directory)

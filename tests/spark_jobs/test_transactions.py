@@ -2,67 +2,17 @@
 
 import pytest
 
-from odradek.protocol.records.control import EndTransactionMarker, marker_batch
 from odradek.spark_jobs.scan.damage import ScanFailed
 from odradek.storage.paths import Content
+from odradek.storage.producers.snapshot import encode
 from odradek.storage.transaction_index import ENTRY, VERSION
-from tests.support.batches import batch_of
+from tests.support.laid_transactions import FIRST, SECOND, History
 from tests.support.scans import LogDirectory
-
-FIRST, SECOND = 1001, 1002
-
-
-class History:
-    """Batches of one record each, at ascending offsets."""
-
-    def __init__(self):
-        self.batches = []
-
-    def record(self, producer=None):
-        fields = {} if producer is None else {"producer_id": producer, "producer_epoch": 0}
-        sequence = {} if producer is None else {"base_sequence": 0}
-        return self._add(
-            batch_of(
-                b"%d" % len(self.batches),
-                base_offset=len(self.batches),
-                is_transactional=producer is not None,
-                **fields,
-                **sequence,
-            )
-        )
-
-    def ends(self, producer, *, commit):
-        return self._add(
-            marker_batch(
-                EndTransactionMarker(commit, 0),
-                timestamp=0,
-                producer_id=producer,
-                producer_epoch=0,
-                base_offset=len(self.batches),
-            )
-        )
-
-    def _add(self, batch):
-        self.batches.append(bytes(batch))
-        return self
 
 
 @pytest.fixture
 def history():
-    """Offsets 1 and 3 committed, 2 and 4 aborted, 8 open; 0 and 7 and 9 in no transaction."""
-    return (
-        History()
-        .record()
-        .record(FIRST)
-        .record(SECOND)
-        .record(FIRST)
-        .record(SECOND)
-        .ends(FIRST, commit=True)
-        .ends(SECOND, commit=False)
-        .record()
-        .record(FIRST)
-        .record()
-    )
+    return History.usual()
 
 
 @pytest.fixture
@@ -101,6 +51,8 @@ class TestIsolation:
         rows = directory.scan(view="batches").rows
         assert [row["baseOffset"] for row in rows] == list(range(10))
         assert [row["baseOffset"] for row in rows if row["isControl"]] == [5, 6]
+        markers = {row["baseOffset"]: row["marker"] for row in rows if row["marker"] is not None}
+        assert markers == {5: "commit", 6: "abort"}
 
     def test_splits_know_what_was_aborted_before_and_behind_them(self, directory):
         assert directory.scan(maxSplitBytes="1", mode="FAILFAST").offsets == [0, 1, 3, 7]
@@ -152,3 +104,12 @@ def test_a_transaction_across_segments_is_hidden_in_both(tmp_path, history):
     assert directory.scan(mode="FAILFAST").offsets == [0, 1, 3, 7]
     start = directory.scan(startingOffsets='{"orders": {"0": 4}}', mode="FAILFAST")
     assert start.offsets == [7]
+
+
+def test_a_directory_with_the_ending_of_a_file_in_its_name_has_its_index_found(tmp_path, history):
+    """A snapshot at the end says that nothing is open there: so the index alone tells."""
+    directory = LogDirectory(tmp_path / "kafka.logs")
+    directory.write(0, history.batches)
+    write_index(directory, (SECOND, 2, 6, 7))
+    directory.file(10, Content.PRODUCER_SNAPSHOT).write_bytes(encode({}))
+    assert directory.scan(mode="FAILFAST").offsets == [0, 1, 3, 7, 8, 9]

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from odradek.protocol.varint import varlong
-from odradek.spark_jobs.scan.varints import PADDING, VARLONG_BYTES_MAX, Varints
+from odradek.spark_jobs.scan.varints import NOWHERE, PADDING, VARLONG_BYTES_MAX, Varints
 
 
 @given(st.lists(st.integers(-(2**63), 2**63 - 1) | st.integers(-70, 9000), min_size=1))
@@ -23,7 +23,7 @@ def test_each_is_the_number_that_was_written(numbers):
 def test_one_that_is_too_long_leads_nowhere():
     buffer = np.frombuffer(b"\x80" * 5 + b"\1" + bytes(PADDING), dtype=np.uint8)
     _, after = Varints(buffer).read(np.array([0, 1]))
-    assert after.tolist() == [-1, 6]
+    assert after.tolist() == [NOWHERE, 6]
 
 
 def test_bits_that_an_int32_has_no_room_for_are_dropped():

@@ -10,6 +10,15 @@ import pytest
 
 from odradek.protocol.records.record import Header, Record
 from tests.support.batches import batch_of
+from tests.support.internal_topics import (
+    CONSUMER_OFFSETS,
+    TRANSACTION_STATE,
+    InternalLog,
+    offset_key,
+    offset_value,
+    transaction_key,
+    transaction_value,
+)
 from tests.support.scans import LogDirectory
 
 RECORDS = [
@@ -78,6 +87,18 @@ def test_parquet_has_the_columns_as_they_are(offline, directory, tmp_path):
     assert rows[0]["timestamp"].timestamp() == 1
 
 
+def test_parquet_has_one_row_group_for_many_small_segments(offline, tmp_path):
+    import pyarrow.parquet as pq
+
+    directory = LogDirectory(tmp_path / "logs")
+    for base_offset in range(3):
+        directory.write(base_offset, [batch_of(b"small", base_offset=base_offset)])
+    to = tmp_path / "rows.parquet"
+    offline("scan", directory.path, "--output", "parquet", "--to", to)
+    written = pq.ParquetFile(to)
+    assert (written.num_row_groups, written.metadata.num_rows) == (1, 3)
+
+
 def test_parquet_needs_a_file(offline, directory):
     assert "--to" in offline("scan", directory.path, "--output", "parquet").complaint
 
@@ -131,3 +152,42 @@ def test_without_numpy_it_says_what_to_install(directory):
     )
     assert (ran.returncode, ran.stdout) == (1, "")
     assert ran.stderr == "odradek: scan needs numpy and pyarrow: pip install 'odradek[arrow]'\n"
+
+
+class TestContents:
+    """Internal topics, by what their records mean."""
+
+    def test_offsets_of_one_group(self, offline, tmp_path):
+        log = InternalLog(tmp_path, CONSUMER_OFFSETS)
+        log.put(offset_key("billing", "orders", 3), offset_value(17))
+        log.put(offset_key("shipping", "orders", 3), offset_value(18))
+        log.put(offset_key("billing", "orders", 3), None)
+        columns = ("--columns", "group,topic,partition,offset,deleted")
+        ran = offline("scan", tmp_path, "--content", "offsets", "--group", "billing", *columns)
+        assert ran.rows == [
+            ["billing", "orders", "3", "17", "false"],
+            ["billing", "orders", "3", "-", "true"],
+        ]
+
+    def test_transactions_with_their_partitions(self, offline, tmp_path):
+        log = InternalLog(tmp_path, TRANSACTION_STATE)
+        log.put(transaction_key("copier"), transaction_value(7, 1, {"a": [0, 2], "b": [1]}))
+        asked = ("scan", tmp_path, "--content", "transactions", "--columns", "state,partitions")
+        assert offline(*asked).rows == [["Ongoing", "a-0,a-2,b-1"]]
+        assert offline(*asked, "--output", "json").objects == [
+            {
+                "state": "Ongoing",
+                "partitions": [
+                    {"topic": "a", "partition": 0},
+                    {"topic": "a", "partition": 2},
+                    {"topic": "b", "partition": 1},
+                ],
+            }
+        ]
+
+    def test_what_cannot_be_read_makes_the_status_1(self, offline, tmp_path):
+        log = InternalLog(tmp_path, CONSUMER_OFFSETS)
+        log.put(offset_key("billing", "orders", 3), b"\x00\x09")
+        ran = offline("scan", tmp_path, "--content", "offsets")
+        assert ran.status == 1
+        assert "OffsetCommitValue has no version 9" in ran.err

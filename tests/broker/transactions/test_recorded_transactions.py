@@ -2,13 +2,13 @@
 
 import pytest
 
-from odradek.broker.coordinator.key_partition import partition_of
 from odradek.broker.transactions.records import (
     read_key,
     read_value,
     transaction_key,
     transaction_value,
 )
+from odradek.protocol.internal.key_partition import partition_of
 from odradek.protocol.internal.log_record import decode_part, encode_part, part_version
 from odradek.protocol.internal.transaction_log import TransactionLogKey, TransactionLogValue
 from odradek.protocol.records.batch import RecordBatch

@@ -2,7 +2,7 @@
 
 import pytest
 
-from odradek.broker.coordinator.key_partition import java_hash, partition_of
+from odradek.protocol.internal.key_partition import java_hash, partition_of
 
 
 @pytest.mark.parametrize(

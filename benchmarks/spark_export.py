@@ -1,0 +1,25 @@
+"""A log directory into Parquet by Spark: what ``odradek scan`` is compared with.
+
+python benchmarks/spark_export.py DIRECTORY COLUMNS FOLDER
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parent))
+
+from spark_session import two_cores
+
+
+def main() -> None:
+    directory, columns, folder = sys.argv[1:]
+    session = two_cores()
+    rows = session.read.format("odradek").option("columns", columns).load(directory)
+    rows.write.mode("overwrite").parquet(folder)
+    session.stop()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,156 @@
+"""Five questions to a log directory, each asked twice: of the files as they are, and of our source.
+
+    straightforward   ``binaryFiles`` and a decoder in plain Python, as one writes it with RDDs, so
+                      that records never leave the process that decodes them
+    odradek           ``spark.read.format("odradek")``, with the columns that the question needs
+
+Both give the same answer, in plain Python.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from math import ceil, floor
+from operator import add
+from pathlib import Path
+from typing import Any
+
+from pyspark import RDD
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as f
+from spark_data import Written
+from straightforward import straightforward
+
+MINUTE_MS = 60_000
+TOP_KEYS = 10
+PERCENTILES = (0.5, 0.95, 0.99)
+#: For each processor a few, as the tasks of the source have it, too.
+FILES_AT_ONCE = 16
+
+
+class Asked:
+    """Of whom a question is asked."""
+
+    def __init__(self, session: SparkSession, written: Written) -> None:
+        self.session = session
+        self.written = written
+        for name in ("spark_queries", "spark_data", "straightforward"):  # for the workers
+            session.sparkContext.addPyFile(str(Path(__file__).parent / f"{name}.py"))
+
+    def records(self) -> RDD[Any]:
+        """Topic, offset, timestamp, key and value of each."""
+        files = self.session.sparkContext.binaryFiles(self.written.logs, FILES_AT_ONCE)
+        return files.flatMap(_rows)
+
+    def table(self, columns: str) -> DataFrame:
+        source = self.session.read.format("odradek").option("columns", columns)
+        return source.load(str(self.written.directory))
+
+
+def _rows(file: tuple[str, bytes]) -> Any:
+    path, content = file
+    topic = path.split("/")[-2].rpartition("-")[0]
+    return ((topic, *row) for row in straightforward(content))
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """The goal is how many times less CPU time our source should take."""
+
+    goal: float
+    straightforward: Callable[[Asked], Any]
+    odradek: Callable[[Asked], Any]
+
+
+def _count(asked: Asked) -> int:
+    return asked.records().count()
+
+
+def _count_of_source(asked: Asked) -> int:
+    return asked.table("partition").count()
+
+
+def _merged(one: tuple[int, ...], other: tuple[int, ...]) -> tuple[int, ...]:
+    return (
+        one[0] + other[0],
+        one[1] + other[1],
+        min(one[2], other[2]),
+        max(one[3], other[3]),
+    )
+
+
+def _topic_statistics(asked: Asked) -> Any:
+    """Of each topic the number of records, their bytes, the first and the last time."""
+    rows = asked.records().map(lambda row: (row[0], (1, len(row[4]), row[2], row[2])))
+    return dict(rows.reduceByKey(_merged).collect())
+
+
+def _topic_statistics_of_source(asked: Asked) -> Any:
+    rows = asked.table("topic,timestamp,valueSize").groupBy("topic")
+    found = rows.agg(
+        f.count("*"),
+        f.sum("valueSize"),
+        f.unix_millis(f.min("timestamp")),
+        f.unix_millis(f.max("timestamp")),
+    )
+    return {row[0]: tuple(row[1:]) for row in found.collect()}
+
+
+def _top_keys(asked: Asked) -> Any:
+    counts = asked.records().map(lambda row: (row[3], 1)).reduceByKey(add)
+    return counts.takeOrdered(TOP_KEYS, key=lambda pair: (-pair[1], pair[0]))
+
+
+def _top_keys_of_source(asked: Asked) -> Any:
+    counts = asked.table("key").groupBy("key").count()
+    found = counts.orderBy(f.desc("count"), "key").limit(TOP_KEYS)
+    return [(bytes(row[0]), row[1]) for row in found.collect()]
+
+
+def _rate(asked: Asked) -> Any:
+    """How many records each minute has."""
+    return dict(
+        asked.records().map(lambda row: (row[2] // MINUTE_MS, 1)).reduceByKey(add).collect()
+    )
+
+
+def _rate_of_source(asked: Asked) -> Any:
+    minutes = f.expr(f"unix_millis(timestamp) div {MINUTE_MS}")
+    return dict(asked.table("timestamp").groupBy(minutes).count().collect())
+
+
+def _size_percentiles(asked: Asked) -> Any:
+    """Of the sizes of values, interpolated as Spark does it."""
+    counts = asked.records().map(lambda row: (len(row[4]), 1)).reduceByKey(add).collect()
+    sizes = sorted(counts)
+    last = sum(count for _, count in sizes) - 1
+    found = []
+    for share in PERCENTILES:
+        place = last * share
+        low, high = _size_at(sizes, floor(place)), _size_at(sizes, ceil(place))
+        found.append(low + (high - low) * (place % 1))
+    return found
+
+
+def _size_at(sizes: list[tuple[int, int]], place: int) -> int:
+    """The size that would be at the place if all were put in order."""
+    for size, count in sizes:
+        place -= count
+        if place < 0:
+            return size
+    raise ValueError(place)
+
+
+def _size_percentiles_of_source(asked: Asked) -> Any:
+    shares = f.array(*map(f.lit, PERCENTILES))
+    return asked.table("valueSize").select(f.percentile("valueSize", shares)).first()[0]
+
+
+QUESTIONS: Mapping[str, Question] = {
+    "count": Question(5, _count, _count_of_source),
+    "per-topic statistics": Question(3, _topic_statistics, _topic_statistics_of_source),
+    "top keys": Question(2.2, _top_keys, _top_keys_of_source),
+    "records a minute": Question(3, _rate, _rate_of_source),
+    "size percentiles": Question(3.5, _size_percentiles, _size_percentiles_of_source),
+}

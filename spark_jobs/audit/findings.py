@@ -1,0 +1,101 @@
+"""What an audit finds: a row for each place where a file does not say what it should.
+
+    error     a reader gets wrong records, or none: damaged batches, replicas that differ, aborted
+              transactions that are shown, producers of whom the broker would believe what is wrong
+    warning   what a broker makes anew, or cuts off, when it starts: indexes that are missing or
+              lead astray, snapshots that are noticeably broken, what lies beyond the high watermark
+
+Owner: none; immutable, any thread.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import astuple, dataclass
+from enum import StrEnum
+from typing import NamedTuple
+
+import pyarrow as pa
+
+PROBLEMS_MAX = 100
+
+
+class Severity(StrEnum):
+    ERROR = "error"
+    WARNING = "warning"
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """``position`` is a byte position in the file; both numbers are None where there is none."""
+
+    severity: Severity
+    topic: str | None  # None: of a log directory
+    partition: int | None
+    file: str
+    position: int | None
+    offset: int | None
+    what: str
+
+    def __str__(self) -> str:
+        where = self.file if self.position is None else f"{self.file}: byte {self.position}"
+        offset = "" if self.offset is None else f", offset {self.offset}"
+        return f"{self.severity}: {where}{offset}: {self.what}"
+
+
+FINDING_SCHEMA = pa.schema(
+    [
+        ("severity", pa.string()),
+        ("topic", pa.string()),
+        ("partition", pa.int32()),
+        ("file", pa.string()),
+        ("position", pa.int64()),
+        ("offset", pa.int64()),
+        ("what", pa.string()),
+    ]
+)
+
+
+def table_of(findings: Iterable[Finding]) -> pa.Table:
+    """By severity, then by file and position."""
+    rows = [astuple(each) for each in sorted(findings, key=_order)]
+    columns = [list(column) for column in zip(*rows, strict=True)] or [[]] * len(FINDING_SCHEMA)
+    return pa.table(
+        [
+            pa.array(column, field.type)
+            for column, field in zip(columns, FINDING_SCHEMA, strict=True)
+        ],
+        schema=FINDING_SCHEMA,
+    )
+
+
+def _order(finding: Finding) -> tuple[str, str, int, int]:
+    position, offset = finding.position, finding.offset
+    return (
+        finding.severity,
+        finding.file,
+        -1 if position is None else position,
+        -1 if offset is None else offset,
+    )
+
+
+class Problem(NamedTuple):
+    """A finding of which it is known already which file it is in."""
+
+    position: int | None
+    offset: int | None
+    what: str
+
+
+def first_of(problems: Iterable[Problem]) -> Iterator[Problem]:
+    """As many as a person would read of one file: one that is all wrong has a million."""
+    left = PROBLEMS_MAX
+    more = 0
+    for problem in problems:
+        if left > 0:
+            left -= 1
+            yield problem
+        else:
+            more += 1
+    if more:
+        yield Problem(None, None, f"and {more} more of the kind")

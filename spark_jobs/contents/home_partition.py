@@ -1,0 +1,22 @@
+"""Which partition has all records of one group, or of one transactional id?
+
+Java's hash of the id tells, modulo the number of partitions that the internal topic has.  That
+number stands in no log directory.  If the directories have all partitions from 0 on without a gap,
+as those of a whole cluster do, it is how many there are; if some are missing, it cannot be told,
+and whoever looks for an id has to read what is there, unless they know the number themselves.
+
+Owner: none; immutable, any thread.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from odradek.protocol.internal.key_partition import partition_of
+
+
+def home_partition(key: str, present: Collection[int], partition_count: int | None) -> int | None:
+    """None if it cannot be told; ``present`` are the partitions that were found."""
+    if partition_count is None and set(present) == set(range(len(present))):
+        partition_count = len(present)
+    return partition_of(key, partition_count) if partition_count else None

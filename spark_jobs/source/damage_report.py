@@ -1,0 +1,59 @@
+"""What is damaged, as rows: ``view=damage``.
+
+Everything is read and decoded, and nothing of it is kept.
+
+Owner: whoever iterates.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pyarrow as pa
+
+from odradek.spark_jobs.scan.damage import Damage, ScanFailed
+from odradek.spark_jobs.scan.options import Options
+from odradek.spark_jobs.scan.plan import Split
+from odradek.spark_jobs.scan.scanner import read_split
+
+DAMAGE_COLUMNS = {
+    "topic": pa.string(),
+    "partition": pa.int32(),
+    "file": pa.string(),
+    "position": pa.int64(),
+    "end": pa.int64(),
+    "firstOffset": pa.int64(),
+    "reason": pa.string(),
+}
+
+
+def damage_schema(columns: str = "") -> pa.Schema:
+    """``columns`` as in the option: a list of names, or nothing for all."""
+    names = [name.strip() for name in columns.split(",") if name.strip()] or list(DAMAGE_COLUMNS)
+    for name in names:
+        if name not in DAMAGE_COLUMNS:
+            known = ", ".join(DAMAGE_COLUMNS)
+            raise ScanFailed(f"columns: no column is called {name!r}; there are {known}")
+    return pa.schema([(name, DAMAGE_COLUMNS[name]) for name in names])
+
+
+def damage_rows(split: Split, options: Options) -> Iterator[pa.RecordBatch]:
+    """At most one batch."""
+    found: list[Damage] = []
+    for _ in read_split(split, options, found.append):
+        continue
+    if found:
+        rows = [_row(damage) for damage in found]
+        yield pa.RecordBatch.from_pylist(rows, schema=damage_schema())
+
+
+def _row(damage: Damage) -> dict[str, object]:
+    return {
+        "topic": damage.topic,
+        "partition": damage.partition,
+        "file": damage.segment,
+        "position": damage.position,
+        "end": damage.end_position,
+        "firstOffset": damage.first_offset,
+        "reason": damage.reason,
+    }

@@ -1,0 +1,47 @@
+"""In a worker: the rows of splits, as Spark wants to have them.
+
+Damage that is left out is told in the worker's log; ``view=damage`` has it as rows.
+
+Owner: whoever iterates.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING
+
+from odradek.spark_jobs.scan.damage import Damage
+from odradek.spark_jobs.source.request import Request
+from odradek.spark_jobs.source.workers import needing_wheels
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from odradek.spark_jobs.scan.plan import Split
+
+_log = logging.getLogger(__name__)
+
+
+def rows_of(splits: Iterable[Split], request: Request) -> Iterator[pa.RecordBatch]:
+    """With exactly the columns of the request's schema, and what it says of them."""
+    with needing_wheels():
+        import pyarrow as pa
+        from pyspark.sql.pandas.types import to_arrow_schema
+
+        from odradek.spark_jobs.scan.scanner import read_split
+        from odradek.spark_jobs.source.damage_report import damage_rows
+
+        schema = to_arrow_schema(request.schema, timezone="UTC")
+        for split in splits:
+            if request.is_damage_report:
+                batches = damage_rows(split, request.options)
+            else:
+                batches = read_split(split, request.options, _tell)
+            for rows in batches:
+                arrays = [rows.column(name) for name in schema.names]
+                yield pa.RecordBatch.from_arrays(arrays, schema=schema)
+
+
+def _tell(damage: Damage) -> None:
+    _log.warning("left out: %s", damage)

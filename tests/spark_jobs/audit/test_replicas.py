@@ -1,0 +1,167 @@
+"""Replicas that differ: which of them, where, and what compaction may do to them."""
+
+import shutil
+import struct
+
+import pytest
+
+from odradek.protocol.records.record import Record
+from tests.support.audits import Found, WrittenLog, findings, found_in, overwrite
+from tests.support.batches import batch_of, with_checksum
+from tests.support.scans import LogDirectory
+
+ERROR = "error"
+
+
+@pytest.fixture
+def replicas(tmp_path):
+    """Three brokers with the same partition."""
+    first = WrittenLog(tmp_path / "1")
+    for name in ("2", "3"):
+        shutil.copytree(tmp_path / "1", tmp_path / name)
+    return first, [tmp_path / name for name in ("1", "2", "3")]
+
+
+def changed(path, batch):
+    """Another value in the batch, with a checksum that is right."""
+    content = bytearray(path.read_bytes()[batch.position : batch.position + batch.size])
+    content[-2] ^= 0x01
+    overwrite(path, batch.position, with_checksum(content))
+
+
+def test_replicas_that_are_the_same(replicas):
+    _, paths = replicas
+    assert findings(*paths) == []
+
+
+@pytest.mark.parametrize("odd", [0, 1, 2])
+def test_the_one_that_differs_from_two_others_is_named(replicas, odd):
+    written, paths = replicas
+    batch = written.batches(written.logs[1])[2]
+    path = paths[odd] / "events-0" / written.logs[1].name
+    changed(path, batch)
+    (finding,) = findings(*paths)
+    assert (finding.file, finding.position, finding.offset) == (
+        str(path),
+        batch.position,
+        batch.base_offset,
+    )
+    assert "another batch" in finding.what
+
+
+def test_a_leader_epoch_that_differs_though_no_checksum_covers_it(replicas):
+    written, paths = replicas
+    batch = written.batches(written.logs[2])[1]
+    path = paths[1] / "events-0" / written.logs[2].name
+    overwrite(path, batch.position + 12, struct.pack(">i", 2))
+    found = [each for each in findings(*paths) if each.file == str(path)]
+    assert [(each.position, each.offset) for each in found] == [(batch.position, batch.base_offset)]
+    assert "leader epoch 2" in found[0].what
+
+
+def test_two_batches_that_were_exchanged(replicas):
+    written, paths = replicas
+    path = paths[2] / "events-0" / written.logs[0].name
+    first, second = next(
+        (before, after)
+        for before, after in zip(written.batches(path), written.batches(path)[1:], strict=False)
+        if after.base_offset < int(written.logs[1].stem) - 1
+    )
+    content = path.read_bytes()
+    one = bytearray(content[first.position : first.position + first.size])
+    other = bytearray(content[second.position : second.position + second.size])
+    one[:8], other[:8] = struct.pack(">q", second.base_offset), struct.pack(">q", first.base_offset)
+    overwrite(path, first.position, bytes(other + one))
+    offsets = [each.offset for each in findings(*paths) if each.file == str(path)]
+    assert offsets[-2:] == [first.base_offset, second.base_offset]
+
+
+def test_a_replica_that_is_behind_is_compared_up_to_its_high_watermark(replicas):
+    written, paths = replicas
+    path = paths[2] / "events-0" / written.logs[-1].name
+    batch = written.batches(path)[-3]
+    behind = WrittenLog.__new__(WrittenLog)
+    behind.path = paths[2]
+    behind.set_checkpoints(batch.base_offset)
+    with path.open("r+b") as file:
+        file.truncate(batch.position)
+    ending = [each for each in findings(*paths) if each.file.endswith(".log")]
+    assert ending == []
+
+
+class TestBatchesThatOneLacks:
+    def write(self, path, offsets, *, high_watermark):
+        directory = LogDirectory(path)
+        made = [bytes(batch_of(b"%d" % offset, base_offset=offset)) for offset in offsets]
+        directory.write(0, made, indexed=True)
+        directory.set_high_watermark(high_watermark)
+
+    def test_at_its_beginning(self, tmp_path):
+        """Its segment says that it begins where the other's does."""
+        self.write(tmp_path / "1", range(6), high_watermark=6)
+        self.write(tmp_path / "2", range(2, 6), high_watermark=6)
+        assert found_in(tmp_path / "1", tmp_path / "2") == [
+            Found(ERROR, "00000000000000000000.log", None, offset) for offset in (0, 1)
+        ]
+        assert {each.file for each in findings(tmp_path / "1", tmp_path / "2")} == {
+            f"{tmp_path}/2/orders-0/00000000000000000000.log"
+        }
+
+    def test_in_between_nobody_can_tell_it_from_compaction(self, tmp_path):
+        self.write(tmp_path / "1", range(6), high_watermark=6)
+        self.write(tmp_path / "2", [0, 1, 2, 4, 5], high_watermark=6)
+        assert found_in(tmp_path / "1", tmp_path / "2") == []
+
+    def test_at_its_end_it_is_behind_its_own_high_watermark(self, tmp_path):
+        self.write(tmp_path / "1", range(6), high_watermark=6)
+        self.write(tmp_path / "2", range(4), high_watermark=6)
+        size = 4 * len(batch_of(b"0"))
+        assert found_in(tmp_path / "1", tmp_path / "2") == [
+            Found(ERROR, "00000000000000000000.log", size, 4)
+        ]
+
+
+def test_replicas_that_have_nothing_in_common_are_told_in_so_many_rows(tmp_path, monkeypatch):
+    monkeypatch.setattr("odradek.spark_jobs.audit.replica_checks.PROBLEMS_MAX", 3)
+    for name in ("1", "2"):
+        directory = LogDirectory(tmp_path / name)
+        made = [batch_of(name.encode() * 9, base_offset=offset) for offset in range(50)]
+        directory.write(0, made, indexed=True)
+        directory.set_high_watermark(50)
+    found = findings(tmp_path / "1", tmp_path / "2")
+    assert [each.offset for each in found] == [0, 1, 2, 3]
+    assert found[-1].what.endswith("no more of the replicas is compared")
+
+
+class TestCompaction:
+    """Two replicas of which one has been compacted further than the other."""
+
+    def records(self, *offsets, value=b"v%d"):
+        return [Record(offset, 1_000, b"k%d" % offset, value % offset, ()) for offset in offsets]
+
+    def write(self, path, *batches):
+        directory = LogDirectory(path)
+        made = [
+            batch_of(*records, base_offset=base, last_offset=last)
+            for base, last, records in batches
+        ]
+        directory.write(0, made, indexed=True)
+        directory.set_high_watermark(9)
+
+    def test_fewer_records_in_a_batch_are_no_difference(self, tmp_path):
+        self.write(
+            tmp_path / "1",
+            (0, 2, self.records(0, 1, 2)),
+            (3, 5, self.records(3, 4, 5)),
+            (6, 8, self.records(6, 7, 8)),
+        )
+        self.write(tmp_path / "2", (0, 2, self.records(1)), (6, 8, self.records(6, 7, 8)))
+        assert findings(tmp_path / "1", tmp_path / "2") == []
+
+    def test_another_record_at_the_same_offset_is_one(self, tmp_path):
+        self.write(tmp_path / "1", (0, 2, self.records(0, 1, 2)), (3, 8, self.records(3, 8)))
+        self.write(
+            tmp_path / "2", (0, 2, self.records(2, value=b"w%d")), (3, 8, self.records(3, 8))
+        )
+        found = found_in(tmp_path / "1", tmp_path / "2")
+        assert found == [Found(ERROR, "00000000000000000000.log", 0, 0)]

@@ -1,0 +1,283 @@
+"""``content=offsets``: what groups have committed, read from ``__consumer_offsets``."""
+
+from struct import pack
+
+import pytest
+
+from odradek.protocol.internal.consumer_group_log import (
+    ConsumerGroupMemberMetadataKey,
+    ConsumerGroupMetadataKey,
+    ConsumerGroupMetadataValue,
+)
+from odradek.protocol.internal.log_record import GROUP_LOG, encode_part
+from odradek.spark_jobs.scan.damage import ScanFailed
+from tests.support.internal_topics import (
+    CONSUMER_OFFSETS,
+    NOW_MS,
+    InternalLog,
+    group_key,
+    group_value,
+    offset_key,
+    offset_value,
+)
+from tests.support.message_vectors import MessageVector, load
+from tests.support.scans import Scanned
+
+COMMITTED = "group,topic,partition,offset"
+
+
+@pytest.fixture
+def log(tmp_path):
+    return InternalLog(tmp_path, CONSUMER_OFFSETS)
+
+
+@pytest.fixture
+def scan(tmp_path):
+    return lambda **options: Scanned(str(tmp_path), content="offsets", **options)
+
+
+def vectors(message):
+    """What Kafka's own classes wrote."""
+    return [each for each in load(MessageVector) if each.message == message]
+
+
+def stored(vector):
+    return pack(">h", vector.version) + bytes.fromhex(vector.encoded)
+
+
+class TestCommits:
+    def test_a_commit_is_a_row_that_says_all_of_it(self, log, scan):
+        key = offset_key("billing", "orders", 3)
+        log.put(key, offset_value(17, metadata="noted"), timestamp=NOW_MS + 1)
+        (row,) = scan(mode="FAILFAST").rows
+        assert row == {
+            "recordType": "OffsetCommit",
+            "group": "billing",
+            "memberId": None,
+            "topic": "orders",
+            "partition": 3,
+            "offset": 17,
+            "leaderEpoch": None,
+            "metadata": "noted",
+            "commitTimestamp": NOW_MS,
+            "expireTimestamp": None,
+            "protocolType": None,
+            "generation": None,
+            "memberCount": None,
+            "deleted": False,
+            "logPartition": 0,
+            "logOffset": 0,
+            "logTimestamp": NOW_MS + 1,
+            "isTransactional": False,
+            "producerId": None,
+            "producerEpoch": None,
+            "segment": str(log.path),
+        }
+
+    def test_a_tombstone_is_a_row_of_something_deleted(self, log, scan):
+        log.put(offset_key("billing", "orders", 3), None)
+        (row,) = scan(columns="group,topic,partition,offset,deleted").rows
+        assert row == {
+            "group": "billing",
+            "topic": "orders",
+            "partition": 3,
+            "offset": None,
+            "deleted": True,
+        }
+
+    @pytest.mark.parametrize("vector", vectors("OffsetCommitValue"), ids=str)
+    def test_every_value_that_kafka_writes_is_read(self, log, scan, vector):
+        log.put(offset_key("g", "t", 0), stored(vector))
+        (row,) = scan(mode="FAILFAST").rows
+        shown = vector.shown
+        assert (row["offset"], row["metadata"]) == (shown["offset"], shown["metadata"])
+        for column, field in (
+            ("leaderEpoch", "leaderEpoch"),
+            ("commitTimestamp", "commitTimestamp"),
+            ("expireTimestamp", "expireTimestamp"),
+        ):
+            number = shown.get(field, -1)
+            is_beyond = column != "leaderEpoch" and number > (2**63 - 1) // 1000
+            assert row[column] == (None if number < 0 or is_beyond else number)
+
+    @pytest.mark.parametrize("vector", vectors("OffsetCommitKey"), ids=str)
+    def test_every_key_that_kafka_writes_is_read(self, log, scan, vector):
+        log.put(stored(vector), offset_value(1))
+        (row,) = scan(columns="recordType,group,topic,partition", mode="FAILFAST").rows
+        assert row == {"recordType": "OffsetCommit", **vector.shown}
+
+
+class TestOtherRecords:
+    def test_a_classic_group_tells_its_generation_and_how_many_are_in_it(self, log, scan):
+        log.put(group_key("billing"), group_value(4, member_ids=("a", "b")))
+        log.put(group_key("billing"), None)
+        columns = "recordType,group,protocolType,generation,memberCount,deleted"
+        assert [tuple(row.values()) for row in scan(columns=columns).rows] == [
+            ("GroupMetadata", "billing", "consumer", 4, 2, False),
+            ("GroupMetadata", "billing", None, None, None, True),
+        ]
+
+    def test_groups_of_the_consumer_protocol_are_told_by_their_kind(self, log, scan):
+        log.put(
+            encode_part(ConsumerGroupMetadataKey(group_id="modern"), 3),
+            encode_part(ConsumerGroupMetadataValue(epoch=9), 0),
+        )
+        member = ConsumerGroupMemberMetadataKey(group_id="modern", member_id="m-1")
+        log.put(encode_part(member, 5), None)
+        columns = "recordType,group,memberId,generation,deleted"
+        assert [tuple(row.values()) for row in scan(columns=columns, mode="FAILFAST").rows] == [
+            ("ConsumerGroupMetadata", "modern", None, 9, False),
+            ("ConsumerGroupMemberMetadata", "modern", "m-1", None, True),
+        ]
+
+    def test_every_kind_that_is_known_has_a_name_and_a_group(self, log, scan):
+        """The values are whatever a newer broker makes of them: nobody looks."""
+        kinds = {number: kind for number, kind in GROUP_LOG.items() if number > 3}
+        for number, kind in kinds.items():
+            fields = {
+                field.name: 1 if field.name == "partition" else f"the-{field.name}"
+                for field in kind.key.__schema__.fields
+            }
+            log.put(encode_part(kind.key(**fields), number), b"\x00\x63what follows")
+        rows = scan(columns="recordType,group,offset", mode="FAILFAST").rows
+        assert [(row["recordType"], row["group"]) for row in rows] == [
+            (kind.key.__name__.removesuffix("Key"), "the-group_id") for kind in kinds.values()
+        ]
+
+    def test_a_kind_that_nobody_knows_is_told_by_its_number(self, log, scan):
+        log.put(b"\x00\x63newer", b"newer")
+        (row,) = scan(columns="recordType,group,deleted", mode="FAILFAST").rows
+        assert row == {"recordType": "99", "group": None, "deleted": False}
+
+
+UNREADABLE = {
+    "no key": (None, b"value"),
+    "an empty key": (b"", b"value"),
+    "a key cut short": (offset_key("billing", "orders", 0)[:-1], offset_value(1)),
+    "a key with more behind it": (offset_key("billing", "orders", 0) + b"!", offset_value(1)),
+    "a negative kind": (b"\xff\xffkey", b"value"),
+    "a version of the value that is not known": (
+        offset_key("billing", "orders", 0),
+        b"\x00\x09" + offset_value(1)[2:],
+    ),
+    "a value cut short": (offset_key("billing", "orders", 0), offset_value(1)[:-1]),
+    "text that is no UTF-8": (b"\x00\x01\x00\x01\xff\x00\x01t\x00\x00\x00\x00", offset_value(1)),
+}
+
+
+@pytest.mark.parametrize(("key", "value"), UNREADABLE.values(), ids=UNREADABLE)
+class TestUnreadableRecords:
+    @pytest.fixture
+    def sizes(self, log, key, value):
+        """Of the file before and after the record that cannot be read, between two that can."""
+        log.put(offset_key("billing", "orders", 1), offset_value(10))
+        before = log.path.stat().st_size
+        log.put(key, value)
+        after = log.path.stat().st_size
+        log.put(offset_key("billing", "orders", 2), offset_value(20))
+        return before, after
+
+    def test_permissive_reads_the_others_and_reports_it(self, sizes, scan):
+        found = scan()
+        assert [row["offset"] for row in found.rows] == [10, 20]
+        (damage,) = found.damages
+        assert (damage.position, damage.end_position) == sizes
+        assert damage.first_offset == 1
+        assert damage.reason.startswith("the record at offset 1: ")
+
+    def test_dropmalformed_reads_the_others(self, sizes, scan):
+        found = scan(mode="DROPMALFORMED")
+        assert ([row["offset"] for row in found.rows], found.damages) == ([10, 20], [])
+
+    def test_failfast_fails(self, sizes, scan):
+        with pytest.raises(ScanFailed, match="from offset 1 on: the record at offset 1"):
+            scan(mode="FAILFAST")
+
+
+class TestTransactions:
+    @pytest.fixture
+    def log(self, log):
+        """Offsets 10 and 20 by transactions committed and aborted, 30 by one that is open."""
+        log.put(offset_key("g", "t", 0), offset_value(10), producer_id=1)
+        log.put(offset_key("g", "t", 0), offset_value(20), producer_id=2)
+        log.mark(2, is_commit=False)
+        log.mark(1, is_commit=True)
+        log.put(offset_key("g", "t", 0), offset_value(30), producer_id=1)
+        log.put(offset_key("g", "t", 1), offset_value(40))
+        return log
+
+    def test_read_committed_sees_neither_aborted_commits_nor_beyond_an_open_one(self, log, scan):
+        assert [row["offset"] for row in scan(mode="FAILFAST").rows] == [10]
+
+    def test_read_uncommitted_with_markers_tells_what_became_of_each(self, log, scan):
+        columns = "recordType,offset,isTransactional,producerId,deleted,logOffset"
+        found = scan(columns=columns, isolationLevel="read_uncommitted", includeControl="true")
+        assert [tuple(row.values()) for row in found.rows] == [
+            ("OffsetCommit", 10, True, 1, False, 0),
+            ("OffsetCommit", 20, True, 2, False, 1),
+            ("AbortMarker", None, True, 2, False, 2),
+            ("CommitMarker", None, True, 1, False, 3),
+            ("OffsetCommit", 30, True, 1, False, 4),
+            ("OffsetCommit", 40, False, None, False, 5),
+        ]
+
+
+class TestOneGroup:
+    """Java's hash of both names is the same modulo 2, so that they share a partition of two."""
+
+    GROUPS = ("a", "c")
+
+    @pytest.fixture
+    def logs(self, tmp_path):
+        logs = [InternalLog(tmp_path, CONSUMER_OFFSETS, number) for number in range(2)]
+        for number, group in enumerate(self.GROUPS):
+            logs[1].put(offset_key(group, "t", 0), offset_value(number))
+        logs[0].put(offset_key("b", "t", 0), offset_value(100))
+        return logs
+
+    def test_only_its_records_are_rows(self, logs, scan):
+        assert [tuple(row.values()) for row in scan(group="c", columns=COMMITTED).rows] == [
+            ("c", "t", 0, 1)
+        ]
+        assert [row["offset"] for row in scan(group="b").rows] == [100]
+
+    def test_no_other_partition_is_read(self, logs, scan):
+        logs[0].path.write_bytes(b"damage" * 100)
+        assert len(scan(group="a", mode="FAILFAST").rows) == 1
+        assert scan().damages
+
+    def test_a_partition_that_is_missing_leaves_no_way_but_to_look(self, logs, scan):
+        """Partitions 1 and 3 are there, of nobody knows how many."""
+        logs[0].path.parent.rename(logs[0].path.parent.with_name(f"{CONSUMER_OFFSETS}-3"))
+        assert len(scan(group="c").rows) == 1
+
+    def test_who_knows_how_many_there_are_can_say_so(self, logs, scan):
+        logs[0].path.parent.rename(logs[0].path.parent.with_name(f"{CONSUMER_OFFSETS}-3"))
+        assert len(scan(group="c", partitionCount="2").rows) == 1
+        assert len(scan(group="c", partitionCount="4").rows) == 0  # it would be in 3
+
+
+WRONG = [
+    ({"content": "offsets", "view": "batches"}, "view=batches shows no content"),
+    ({"group": "g"}, "group: only with content=offsets"),
+    ({"content": "transactions", "group": "g"}, "group: only with content=offsets"),
+    ({"content": "offsets", "transactionalId": "t"}, "only with content=transactions"),
+    ({"partitionCount": "50"}, "partitionCount: only with content"),
+    ({"content": "offsets", "columns": "value"}, "no column is called 'value'; there are record"),
+    ({"content": "offsets", "includeHeaders": "true"}, "has no headers"),
+    ({"content": "groups"}, "content: raw, offsets, transactions, not groups"),
+]
+
+
+@pytest.mark.parametrize(("given", "complaint"), WRONG)
+def test_options_that_make_no_sense_are_told_in_one_line(log, tmp_path, given, complaint):
+    with pytest.raises(ScanFailed, match=complaint) as failed:
+        Scanned(str(tmp_path), **given)
+    assert "\n" not in str(failed.value)
+
+
+def test_only_the_internal_topic_is_read_unless_another_is_named(tmp_path, scan):
+    InternalLog(tmp_path, "copied").put(offset_key("g", "t", 0), offset_value(1))
+    InternalLog(tmp_path, CONSUMER_OFFSETS).put(offset_key("g", "t", 0), offset_value(2))
+    assert [row["offset"] for row in scan().rows] == [2]
+    assert [row["offset"] for row in scan(topics="copied").rows] == [1]

@@ -1,0 +1,128 @@
+"""Streams through Spark itself: limits, checkpoints, and a query that is killed and goes on."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+
+import pytest
+
+from odradek.spark_jobs.source.failures import one_line
+from tests.support.batches import batch_of
+from tests.support.group_members import wait_until
+from tests.support.live_topics import consumed, send, wait_until_written_down
+from tests.support.scans import LogDirectory
+
+TIMEOUT_S = 150
+TOPIC = "with-gzip"
+
+
+@pytest.fixture
+def directory(tmp_path):
+    return LogDirectory(tmp_path / "logs")
+
+
+def batches(first, end):
+    return [bytes(batch_of(b"v", base_offset=at)) for at in range(first, end)]
+
+
+class Query:
+    """A stream into Parquet files, and what it has written."""
+
+    def __init__(self, spark, folder):
+        self.spark = spark
+        self.output, self.checkpoint = f"{folder}/output", f"{folder}/checkpoint"
+
+    def run(self, path, **options):
+        """All there is now; how many rows each of its batches had."""
+        stream = self.spark.readStream.format("odradek").options(**options)
+        writing = stream.load(str(path)).writeStream.format("parquet")
+        query = (
+            writing.option("checkpointLocation", self.checkpoint)
+            .option("path", self.output)
+            .trigger(availableNow=True)
+            .start()
+        )
+        try:
+            assert query.awaitTermination(TIMEOUT_S)
+            return [progress["numInputRows"] for progress in query.recentProgress]
+        finally:
+            query.stop()
+
+    @property
+    def offsets(self):
+        """Of the last batch, as they stand in the checkpoint."""
+        folder = f"{self.checkpoint}/offsets"
+        last = max(filter(str.isdigit, os.listdir(folder)), key=int)
+        with open(f"{folder}/{last}") as file:
+            return json.loads(file.read().splitlines()[-1])
+
+    @property
+    def written(self):
+        return sorted(
+            (row.partition, row.offset) for row in self.spark.read.parquet(self.output).collect()
+        )
+
+
+def test_available_now_keeps_the_limit_and_the_checkpoint_the_place(spark, directory, tmp_path):
+    query = Query(spark, tmp_path)
+    directory.write(0, batches(0, 10), indexed=True)
+    told = {
+        "columns": "partition,offset",
+        "startingOffsets": "earliest",
+        "maxOffsetsPerTrigger": "4",
+    }
+    assert query.run(directory.path, **told) == [4, 4, 2]
+    assert query.offsets == {"orders": {"0": 10}}
+    directory.write(10, batches(10, 13))
+    other = directory.path / "orders-1"
+    other.mkdir()
+    (other / directory.file(0).name).write_bytes(b"".join(batches(0, 3)))
+    assert sum(query.run(directory.path, **told)) == 6
+    assert query.offsets == {"orders": {"0": 13, "1": 3}}
+    assert query.written == [*((0, at) for at in range(13)), *((1, at) for at in range(3))]
+
+    directory.write(20, batches(20, 25))
+    directory.file(0).unlink()
+    directory.file(10).unlink()
+    with pytest.raises(Exception, match="data was lost") as failed:
+        query.run(directory.path, **told)
+    assert one_line(failed.value) == (
+        "orders-0 begins at offset 20, and 13 was to come: data was lost; "
+        "failOnDataLoss=false goes on without"
+    )
+    assert sum(query.run(directory.path, failOnDataLoss="false", **told)) == 5
+
+
+def test_nothing_is_lost_or_repeated_when_a_query_is_killed(spark, live_broker, tmp_path):
+    query = Query(spark, tmp_path)
+    told = {"topics": TOPIC, "columns": "partition,offset", "startingOffsets": "earliest"}
+    program = [sys.executable, "-m", "tests.support.streaming_program"]
+    written = [str(live_broker.data_dir), query.output, query.checkpoint, json.dumps(told)]
+    # A session of its own: its JVM is to be killed with it.
+    killed = subprocess.Popen([*program, *written], start_new_session=True)
+    try:
+        wait_until(lambda: killed.poll() is not None or in_the_midst(query.checkpoint))
+        assert killed.poll() is None
+    finally:
+        os.killpg(killed.pid, signal.SIGKILL)
+        killed.wait()
+    assert count(query.checkpoint, "offsets") > count(query.checkpoint, "commits")
+    send(live_broker, TOPIC, range(100), codec="gzip")
+    wait_until_written_down(live_broker)
+    query.run(live_broker.data_dir, maxOffsetsPerTrigger="100", **told)
+    expected = consumed(live_broker, [TOPIC])
+    assert query.written == sorted((partition, offset) for _, partition, offset in expected)
+
+
+def count(checkpoint, folder):
+    try:
+        return len(list(filter(str.isdigit, os.listdir(f"{checkpoint}/{folder}"))))
+    except FileNotFoundError:
+        return 0
+
+
+def in_the_midst(checkpoint):
+    """Whether two batches have ended, and another has begun."""
+    return count(checkpoint, "offsets") > count(checkpoint, "commits") >= 2

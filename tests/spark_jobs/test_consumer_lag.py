@@ -1,0 +1,269 @@
+"""The job consumer-lag: what a broker tells of its groups, and histories that were made up."""
+
+import time
+from collections import Counter, defaultdict
+
+import pytest
+from confluent_kafka import Consumer, ConsumerGroupTopicPartitions, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from odradek.protocol.types import TopicPartition as Partition
+from odradek.spark_jobs.consumer_lag import main
+from odradek.storage.offset_checkpoints import HIGH_WATERMARKS
+from tests.support.broker_process import BrokerProcess
+from tests.support.internal_topics import (
+    CONSUMER_OFFSETS,
+    NOW_MS,
+    InternalLog,
+    group_key,
+    group_value,
+    offset_key,
+    offset_value,
+)
+from tests.support.job_runs import JobRun
+from tests.support.live_topics import wait_until
+from tests.support.transaction_wire import WireProducer
+
+pytestmark = pytest.mark.usefixtures("spark")
+
+SETTINGS = (
+    "offsets.topic.num.partitions=2",
+    "transaction.state.log.num.partitions=2",
+    "replica.high.watermark.checkpoint.interval.ms=100",
+    "log.initial.task.delay.ms=0",
+)
+TOPICS = ("orders", "events")
+PARTITIONS = 2
+RECORDS = 100
+TIMEOUT_S = 30
+MINUTE_MS = 60_000
+OFFSETS_COLUMNS = ("group", "topic", "partition", "offset", "records", "commits")
+
+
+@pytest.fixture
+def run(tmp_path):
+    return lambda *arguments: JobRun(main, tmp_path / "result.json", *arguments)
+
+
+@pytest.fixture(scope="module")
+def broker(tmp_path_factory):
+    """With plain groups, one that is deleted, and one that commits in transactions."""
+    data_dir = tmp_path_factory.mktemp("groups") / "logs"
+    with BrokerProcess(data_dir, *SETTINGS).start() as broker:
+        admin = AdminClient({"bootstrap.servers": broker.address})
+        topics = [NewTopic(topic, PARTITIONS, 1) for topic in TOPICS]
+        for created in admin.create_topics(topics).values():
+            created.result()
+        _send(broker)
+        _commit(broker, "shipping", ("orders", 0, 7))
+        with WireProducer(broker.address, "copier") as copier:
+            _commit_in_transactions(copier)
+            for offset in (5, 20, 30):
+                _commit(broker, "billing", ("orders", 0, offset), ("orders", 1, offset + 1))
+            _commit(broker, "billing", ("events", 1, 33))
+            _commit(broker, "gone", ("orders", 0, 3))
+            for deleted in admin.delete_consumer_groups(["gone"]).values():
+                deleted.result()
+            wait_until(lambda: _is_written_down(broker))
+            yield broker
+
+
+class TestLiveBroker:
+    def test_lag_is_what_the_broker_tells_and_costs_no_broker(self, broker, run):
+        found = run(broker.data_dir)
+        assert found.status == 0
+        told = _told(broker, ["billing", "shipping", "copied"])
+        assert len(told) == 5
+        lag = found.by("lag", "group", "topic", "partition")
+        assert {
+            place: (row["currentOffset"], row["logEnd"], row["lag"], _text(row["metadata"]))
+            for place, row in lag.items()
+        } == told
+        now_ms = time.time() * 1000
+        assert all(now_ms - 10 * MINUTE_MS < row["commitTime"] <= now_ms for row in lag.values())
+        sums = defaultdict(int)
+        for (group, _, _), (_, _, behind, _) in told.items():
+            sums[group] += behind
+        assert {row["group"]: row["lag"] for row in found.table("groups")} == sums
+        assert [row["lag"] for row in found.table("groups")] == sorted(sums.values(), reverse=True)
+
+        commits = Counter()
+        for row in found.table("offsets"):
+            commits[row["group"], row["topic"]] += row["commits"]
+        assert commits == {
+            ("billing", "orders"): 6,
+            ("billing", "events"): 1,
+            ("shipping", "orders"): 1,
+            ("copied", "orders"): 2,  # and not those that were aborted, or may yet be
+            ("gone", "orders"): 1,
+        }
+
+    def test_one_group_alone(self, broker, run):
+        found = run(broker.data_dir, "--group", "billing", "--topics", "orders")
+        lag = found.by("lag", "group", "topic", "partition")
+        assert {place: row["currentOffset"] for place, row in lag.items()} == {
+            ("billing", "orders", 0): 30,
+            ("billing", "orders", 1): 31,
+        }
+
+
+def _send(broker):
+    producer = Producer({"bootstrap.servers": broker.address})
+    for number in range(RECORDS):
+        for topic in TOPICS:
+            producer.produce(topic, b"%d" % number, partition=number % 3 % PARTITIONS)
+    assert producer.flush(TIMEOUT_S) == 0
+
+
+def _commit(broker, group, *offsets):
+    consumer = Consumer({"bootstrap.servers": broker.address, "group.id": group})
+    places = [
+        TopicPartition(topic, partition, offset, metadata=f"at {offset}")
+        for topic, partition, offset in offsets
+    ]
+    consumer.commit(offsets=places, asynchronous=False)
+    consumer.close()
+
+
+def _commit_in_transactions(copier):
+    """10 and 20 count; 30 was aborted, 40 is open."""
+    copier.init()
+    for offset in (10, 20):
+        copier.commit_offset("copied", "orders", offset)
+        copier.commit()
+    copier.commit_offset("copied", "orders", 30)
+    copier.abort()
+    copier.commit_offset("copied", "orders", 40)
+
+
+def _told(broker, groups):
+    """By the broker: the committed offset, the end of the log, the lag, the metadata."""
+    admin = AdminClient({"bootstrap.servers": broker.address})
+    consumer = Consumer({"bootstrap.servers": broker.address, "group.id": "looks"})
+    told = {}
+    for group in groups:
+        asked = admin.list_consumer_group_offsets([ConsumerGroupTopicPartitions(group)])
+        for place in asked[group].result().topic_partitions:
+            _, end = consumer.get_watermark_offsets(place, timeout=TIMEOUT_S)
+            told[group, place.topic, place.partition] = (
+                place.offset,
+                end,
+                end - place.offset,
+                place.metadata or "",
+            )
+    consumer.close()
+    return told
+
+
+def _text(metadata):
+    """confluent-kafka commits its texts with the zero that ends them in C, and shows none."""
+    return metadata.removesuffix("\0")
+
+
+def _is_written_down(broker):
+    """Whether the high watermarks on disk are those that consumers are told."""
+    consumer = Consumer({"bootstrap.servers": broker.address, "group.id": "looks"})
+    written = HIGH_WATERMARKS.read(broker.data_dir)
+    try:
+        return all(
+            written.get(Partition(topic, partition), 0)
+            >= consumer.get_watermark_offsets(TopicPartition(topic, partition), timeout=TIMEOUT_S)[
+                1
+            ]
+            for topic in (*TOPICS, CONSUMER_OFFSETS)
+            for partition in range(PARTITIONS)
+        )
+    finally:
+        consumer.close()
+
+
+class TestMadeUpCommits:
+    @pytest.fixture
+    def log(self, tmp_path):
+        """Minutes 0 to 3: g gets ahead by 5, 10 and 20 in t-0, and goes back in t-1."""
+        data = InternalLog(tmp_path / "logs", "t", 0)
+        for _ in range(50):
+            data.put(None, b"value")
+        log = InternalLog(tmp_path / "logs", CONSUMER_OFFSETS)
+        for minute, offset in ((0, 5), (0, 10), (1, 20), (3, 40)):
+            self.put(log, "g", 0, offset, minute)
+        for minute, offset in ((0, 100), (2, 90)):
+            self.put(log, "g", 1, offset, minute)
+        return log
+
+    def put(self, log, group, partition, offset, minute, **more):
+        committed_ms = NOW_MS + minute * MINUTE_MS
+        value = offset_value(offset, committed_ms=committed_ms)
+        log.put(offset_key(group, "t", partition), value, **more)
+
+    def test_history_is_cut_into_times(self, log, tmp_path, run):
+        """It ends before minute 4."""
+        self.put(log, "g", 0, 50, 4)
+        end_ms = NOW_MS + 4 * MINUTE_MS
+        found = run(tmp_path / "logs", "--bucket", "1m", "--ending-timestamp", end_ms)
+        assert found.by("lag", "partition")[0]["currentOffset"] == 50
+        start = NOW_MS // MINUTE_MS * MINUTE_MS
+        assert [
+            ((row["start"] - start) // MINUTE_MS, *(row[name] for name in OFFSETS_COLUMNS))
+            for row in found.table("offsets")
+        ] == [
+            (0, "g", "t", 0, 10, None, 2),
+            (1, "g", "t", 0, 20, 10, 1),
+            (3, "g", "t", 0, 40, 20, 1),
+            (0, "g", "t", 1, 100, None, 1),
+            (2, "g", "t", 1, 90, -10, 1),
+        ]
+        assert [
+            ((row["start"] - start) // MINUTE_MS, row["commits"], row["records"])
+            for row in found.table("commits")
+        ] == [(0, 3, 0), (1, 1, 10), (2, 1, -10), (3, 1, 20)]
+        rates = [row["commitsPerSecond"] for row in found.table("commits")]
+        assert rates == pytest.approx([3 / 60, 1 / 60, 1 / 60, 1 / 60])
+
+    def test_what_is_gone_is_not_shown_and_what_is_damaged_is_told(self, log, tmp_path, run):
+        self.put(log, "deleted", 0, 7, 0)
+        log.put(offset_key("deleted", "t", 0), None)
+        self.put(log, "back", 0, 7, 0)
+        log.put(offset_key("back", "t", 0), None)
+        self.put(log, "back", 0, 8, 0)
+        key = offset_key("expired", "t", 0)
+        log.put(key, offset_value(1, version=1, expires_ms=NOW_MS + 1))
+        # A tombstone takes away what is pending, too; a later plain commit is not undone.
+        self.put(log, "pending", 0, 1, 0, producer_id=1)
+        log.put(offset_key("pending", "t", 0), None)
+        self.put(log, "overtaken", 0, 1, 0, producer_id=1)
+        self.put(log, "overtaken", 0, 2, 0)
+        log.mark(1, is_commit=True)
+        self.put(log, "aborted", 0, 1, 0, producer_id=1)
+        log.mark(1, is_commit=False)
+        self.put(log, "open", 0, 1, 0, producer_id=1)
+        log.put(group_key("g"), group_value(1))
+        log.put(b"\x00\x63newer", b"newer")
+        log.put(offset_key("g", "t", 0), b"\x00\x09not known")
+        found = run(tmp_path / "logs", "--as-of", NOW_MS + 1)
+        assert {
+            (row["group"], row["partition"]): (row["currentOffset"], row["logEnd"], row["lag"])
+            for row in found.table("lag")
+        } == {
+            ("g", 0): (40, 50, 10),
+            ("g", 1): (90, None, None),
+            ("back", 0): (8, 50, 42),
+            ("overtaken", 0): (2, 50, 48),
+        }
+        assert found.status == 1
+        (damage,) = found.table("damage")
+        assert "OffsetCommitValue has no version 9" in damage["reason"]
+        assert damage["firstOffset"] == log.end_offset - 1
+
+    def test_a_page_has_the_charts(self, log, tmp_path):
+        to = tmp_path / "lag.html"
+        arguments = ["--output", "html", "--to", str(to), "--mode", "failfast"]
+        assert main([str(tmp_path / "logs"), *arguments]) == 0
+        page = to.read_text()
+        assert "Committed offsets" in page
+        assert page.count("<figure>") == 4
+
+    def test_offsets_in_the_log_of_commits_are_not_for_choosing(self, log, tmp_path, capsys):
+        arguments = ["--starting-offsets", '{"t": {"0": 1}}']
+        assert main([str(tmp_path / "logs"), *arguments]) == 1
+        assert "startingOffsets: a group's last commits" in capsys.readouterr().err

@@ -1,0 +1,214 @@
+"""The job transaction-report: beside a broker's answers, and on what Kafka left."""
+
+import time
+from collections import Counter, defaultdict
+from contextlib import ExitStack
+from itertools import product
+
+import pytest
+
+from odradek.protocol.internal.transaction_log import STATUSES
+from odradek.protocol.records.record_set import batches_of_any_magic
+from odradek.protocol.types import TopicPartition
+from odradek.spark_jobs.transaction_report import main
+from odradek.storage.offset_checkpoints import HIGH_WATERMARKS
+from tests.support.broker_process import BrokerProcess
+from tests.support.command_line import CommandLine
+from tests.support.internal_topics import (
+    NOW_MS,
+    TRANSACTION_STATE,
+    InternalLog,
+    transaction_key,
+    transaction_value,
+)
+from tests.support.job_runs import JobRun
+from tests.support.live_topics import wait_until
+from tests.support.partition_client import PartitionClient, create_topic
+from tests.support.recorded_directories import RECOVERED, RecordedDirectory
+from tests.support.recorded_transactions import records_of
+from tests.support.transaction_wire import WireProducer
+
+pytestmark = pytest.mark.usefixtures("spark")
+
+MINUTE_MS = 60_000
+LATEST = -1  # as a timestamp
+SETTINGS = (
+    "transaction.state.log.num.partitions=2",
+    "replica.high.watermark.checkpoint.interval.ms=100",
+    "log.initial.task.delay.ms=0",
+    # So that a transaction can be begun behind its coordinator's back, as before Kafka 3.6.
+    "transaction.partition.verification.enable=false",
+)
+
+
+@pytest.fixture
+def run(tmp_path):
+    return lambda *arguments: JobRun(main, tmp_path / "result.json", *arguments)
+
+
+@pytest.fixture(scope="module")
+def broker(tmp_path_factory):
+    """One id commits and aborts, one is in mid-transaction, one hangs since 20 minutes."""
+    data_dir = tmp_path_factory.mktemp("transactions") / "logs"
+    with BrokerProcess(data_dir, *SETTINGS).start() as broker, ExitStack() as stack:
+        create_topic(broker.address, "events", partitions=2)
+        busy, still_open, hanging = (
+            stack.enter_context(WireProducer(broker.address, name))
+            for name in ("busy", "open", "hanging")
+        )
+        for producer in (busy, still_open, hanging):
+            producer.init()
+        for end in (busy.commit, busy.abort, busy.commit):
+            busy.write("events", b"a", b"b")
+            busy.write("events", b"c", partition=1)
+            end()
+        still_open.write("events", b"1", b"2", b"3", partition=1)
+        then_ms = int(time.time() * 1000) - 20 * MINUTE_MS
+        assert hanging.ask_produce("events", b"1", timestamp_ms=then_ms) == "NONE"
+        wait_until(lambda: _is_written_down(broker))
+        yield broker
+
+
+class TestLiveBroker:
+    def test_it_tells_what_the_broker_tells(self, broker, run, capsys, monkeypatch):
+        command = CommandLine(capsys, monkeypatch, broker.address)
+        described = command("transactions", "describe-producers", "events:0,1", "--json").objects
+        listed = command("transactions", "list", "--json").objects
+        found = run(broker.data_dir)
+        assert found.status == 0
+        open_ = found.by("open", "topic", "partition", "producerId")
+        assert {place: row["firstOffset"] for place, row in open_.items()} == {
+            (row["topic"], row["partition"], row["producer"]): row["start_offset"]
+            for row in described
+            if row["start_offset"] is not None
+        }
+        assert {row["transactionalId"]: row["state"] for row in found.table("ids")} == {
+            row["transactional_id"]: row["state"] for row in listed
+        }
+        by_name = {row["transactionalId"]: row for row in open_.values()}
+        assert {name: (row["hangs"], row["records"]) for name, row in by_name.items()} == {
+            "open": (False, 3),
+            "hanging": (True, 1),
+        }
+        (long,) = found.table("long")
+        assert (long["transactionalId"], long["outcome"]) == ("hanging", "open")
+        assert 20 * MINUTE_MS <= long["durationMs"] < 30 * MINUTE_MS
+        aborted = found.by("aborted", "topic", "partition")
+        assert {
+            place: (row["transactionalId"], row["aborted"], row["records"])
+            for place, row in aborted.items()
+        } == {("events", 0): ("busy", 1, 2), ("events", 1): ("busy", 1, 1)}
+        (topic,) = found.table("topics")
+        assert (topic["committed"], topic["aborted"], topic["open"]) == (4, 2, 2)
+
+    def test_one_id_alone(self, broker, run):
+        found = run(broker.data_dir, "--transactional-id", "busy", "--longer-than", "1d")
+        assert [row["transactionalId"] for row in found.table("ids")] == ["busy"]
+        assert sum(row["transactions"] for row in found.table("ended")) == 6
+        assert not {"open", "long"} & set(found.names)
+
+
+def _is_written_down(broker):
+    written = HIGH_WATERMARKS.read(broker.data_dir)
+    for topic, partition in product(("events", TRANSACTION_STATE), range(2)):
+        with PartitionClient(broker.address, topic, partition) as client:
+            if written.get(TopicPartition(topic, partition), 0) < client.offset_at(LATEST):
+                return False
+    return True
+
+
+class TestDirectoryOfKafka:
+    def test_it_tells_what_kafka_told(self, tmp_path, run):
+        recorded = RecordedDirectory.unpack("transactions-stopped", tmp_path)
+        path = tmp_path / RECOVERED
+        found = run(path, "--as-of", recorded.recorded_at_ms)
+        assert found.status == 0
+        assert {
+            (row["topic"], row["partition"], row["producerId"]): row["firstOffset"]
+            for row in found.table("open")
+        } == {
+            (each.topic, each.partition, producer.producer_id): producer.transaction_first_offset
+            for each in recorded.partitions
+            for producer in each.producers
+            if producer.transaction_first_offset >= 0
+        }
+        counts, amounts = _aborted(path, recorded)
+        rows = found.by("aborted", "topic", "partition", "producerId")
+        assert {place: row["aborted"] for place, row in rows.items()} == counts
+        assert {place: [row["records"], row["diskBytes"]] for place, row in rows.items()} == amounts
+        assert sum(counts.values()) > 0
+        states = {row["transactionalId"]: row["state"] for row in found.table("ids")}
+        assert states == _last_states(path)
+
+
+def _last_states(path):
+    """Of each transactional id that has not been forgotten."""
+    values = {record.key: record.value for record in records_of(path)}
+    # Version, producer id, epoch and timeout stand before the state.
+    return {
+        key[4:].decode(): STATUSES[value[16]] for key, value in values.items() if value is not None
+    }
+
+
+def _aborted(path, recorded):
+    """By the transaction indexes: how many, and the records and bytes of the batches they name."""
+    counts, amounts = Counter(), defaultdict(lambda: [0, 0])
+    for each in recorded.partitions:
+        for entry in each.aborted:
+            place = (each.topic, each.partition, entry.producer_id)
+            counts[place] += 1
+            for batch in _batches(path / each.name):
+                is_own = batch.producer_id == entry.producer_id and batch.is_transactional
+                if is_own and entry.first_offset <= batch.base_offset < entry.last_offset:
+                    amounts[place][0] += batch.count
+                    amounts[place][1] += batch.size_bytes
+    return counts, amounts
+
+
+def _batches(partition):
+    for path in sorted(partition.glob("*.log")):
+        yield from batches_of_any_magic(path.read_bytes())
+
+
+class TestMadeUpTransactions:
+    @pytest.fixture
+    def logs(self, tmp_path):
+        """Producer 1 takes 30 s and 90 s, and has one open since 2 minutes."""
+        data = InternalLog(tmp_path / "logs", "t")
+        for seconds, is_commit in ((30, True), (90, False)):
+            data.put(None, b"value", producer_id=1, timestamp=NOW_MS - seconds * 1000)
+            data.mark(1, is_commit=is_commit)
+        data.put(None, b"value", producer_id=1, timestamp=NOW_MS - 120_000)
+        data.put(None, b"value")
+        return InternalLog(tmp_path / "logs", TRANSACTION_STATE)
+
+    def test_long_ones_are_those_that_took_longer(self, logs, tmp_path, run):
+        arguments = ("--as-of", NOW_MS, "--longer-than", "31s", "--mode", "dropmalformed")
+        found = run(tmp_path / "logs", *arguments)
+        assert [
+            (row["outcome"], row["durationMs"], row["firstOffset"], row["records"])
+            for row in found.table("long")
+        ] == [("open", 120_000, 4, 1), ("abort", 90_000, 2, 1)]
+        (row,) = found.table("open")
+        assert (row["since"], row["openMs"], row["hangs"]) == (NOW_MS - 120_000, 120_000, None)
+        assert "ids" not in found.names
+
+    def test_what_coordinators_wrote_and_nobody_can_read_is_told(self, logs, tmp_path, run):
+        logs.put(transaction_key("a"), transaction_value(1, 1, {"t": [0]}, started_ms=NOW_MS - 5))
+        logs.put(transaction_key("b"), b"\x00\x09not known")
+        logs.put(transaction_key("c"), transaction_value(2, 4, {}))
+        logs.put(transaction_key("c"), None)
+        found = run(tmp_path / "logs", "--as-of", NOW_MS, "--topics", "t")
+        assert found.status == 1
+        (row,) = found.table("ids")
+        assert (row["transactionalId"], row["state"], row["openMs"]) == ("a", "Ongoing", 5)
+        assert row["partitions"] == ["t-0"]
+        assert [row["transactionalId"] for row in found.table("open")] == ["a"]
+        (unreadable,) = found.table("unreadable")
+        assert unreadable["firstOffset"] == 1
+
+    def test_a_page_has_the_charts(self, logs, tmp_path):
+        to = tmp_path / "transactions.html"
+        arguments = ["--output", "html", "--to", str(to), "--mode", "failfast"]
+        assert main([str(tmp_path / "logs"), *arguments]) == 0
+        assert to.read_text().count("<figure>") == 2

@@ -117,7 +117,7 @@ def _addresses(host: str) -> set[str]:
     """Of a name, all; one that cannot be found is nobody's."""
     try:
         found = socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)
-    except OSError as failure:
+    except (OSError, UnicodeError) as failure:  # the latter of a..b, or of too long a name
         log.warning("max.connections.per.ip.overrides: %s is not found: %s", host, failure)
         return set()
     return {plain_host(str(address[0])) for _, _, _, _, address in found}

@@ -60,7 +60,7 @@ class Partition:
     """A partition that this broker leads or follows, its log in a directory that works."""
 
     def __init__(self, hosted: HostedLog, *, on_flush_due: Callable[[Partition], None]) -> None:
-        self.hosted = hosted
+        self.use(hosted)
         self.topic_partition: TopicPartition = hosted.partition
         self.is_internal = hosted.partition.topic in INTERNAL_TOPICS
         self.leader: LeaderRole | None = None
@@ -72,6 +72,11 @@ class Partition:
         self.synced = Watermark(hosted.log.recovery_point)
         self.waiting: set[asyncio.Future[None]] = set()
         self._on_flush_due = on_flush_due
+
+    def use(self, hosted: HostedLog) -> None:
+        """This is its log from now on."""
+        self.hosted = hosted
+        hosted.on_flushed = self._flushed
 
     @property
     def topic_id(self) -> Uuid | None:
@@ -200,10 +205,14 @@ class Partition:
         if not is_reached:
             raise RequestTimedOut(f"{self.topic_partition} was not replicated or synced in time")
 
-    def flushed(self) -> None:
-        """A sync has ended."""
+    def _flushed(self) -> None:
+        """A sync has ended: one that was due here, or one of the schedule's."""
         if self.log.recovery_point > self.synced.value:
             self.synced.advance(self.log.recovery_point)
+        # Who appended while it ran waits too, even if there are few of them now.
+        is_due = self.hosted.has_flush_due_by_count or self.synced.is_awaited
+        if is_due and self.hosted.is_usable:
+            self._on_flush_due(self)
 
     def _advance(self) -> None:
         """Move the high watermark to where all that are in sync have come."""

@@ -1,13 +1,15 @@
 """Where the cluster's metadata is kept: in ZooKeeper, or in a file if this broker is alone.
 
-The file lies in the first log directory, beside the logs that it tells of.
+The file lies in a log directory, beside the logs that it tells of: where it was made, which is the
+first, even if another has been put before that since.
 
 Owner: the event loop.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import os
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from odradek.broker.disk import Disk
@@ -26,7 +28,7 @@ class MissingClient(Exception):
 def store_for(settings: ServerSettings, *, disk: Disk, now_ms: Callable[[], int]) -> MetadataStore:
     """Not open yet."""
     if settings.is_alone:
-        file = Path(settings.log.directories[0]) / FILE_NAME
+        file = _file_in(settings.log.directories)
         return EmbeddedStore(SqliteJournal(file), run=disk.run, now_ms=now_ms)
     try:
         from odradek.controller.store.zookeeper import ZooKeeperStore
@@ -36,3 +38,9 @@ def store_for(settings: ServerSettings, *, disk: Disk, now_ms: Callable[[], int]
             "pip install 'odradek[cluster]'"
         ) from missing
     return ZooKeeperStore(settings.zookeeper, run=disk.run)
+
+
+def _file_in(directories: Sequence[str]) -> Path:
+    files = [Path(each) / FILE_NAME for each in directories]
+    # Not by Path, which raises where one may not look.
+    return next((file for file in files if os.path.exists(file)), files[0])

@@ -59,9 +59,6 @@ Replicas = Mapping[int, tuple[int, ...]]
 #: In an entry: as the broker's settings say.
 BY_DEFAULT = -1
 
-#: More would not fit, however short their entries; known before any is placed.
-PARTITIONS_MAX = NODE_BYTES_MAX // len('"0":[1],')
-
 
 @dataclass(frozen=True, slots=True)
 class TopicDefaults:
@@ -172,7 +169,7 @@ def _placed(
     if factor == BY_DEFAULT:
         factor = defaults.replication_factor
     check_counts(racks, partitions=partitions, replication_factor=factor)
-    _check_not_too_many(partitions)
+    _check_not_too_many(partitions, replication_factor=factor)
     start = Start.drawn(random, racks)
     return placed_replicas(racks, start, partitions=partitions, replication_factor=factor)
 
@@ -242,7 +239,8 @@ def _check_grows(entry: GrowthEntry, topic: TopicAssignment) -> None:
         raise InvalidPartitions(
             f"Topic '{entry.name}' has {present} partitions already, and can only get more."
         )
-    _check_not_too_many(entry.count)
+    factor = len(topic.partitions[0].replicas)
+    _check_not_too_many(entry.count, replication_factor=factor)
 
 
 def _placed_after(
@@ -296,8 +294,11 @@ def refused_as_repeated(names: Iterable[str]) -> dict[str, KafkaError]:
     }
 
 
-def _check_not_too_many(partitions: int) -> None:
-    if partitions > PARTITIONS_MAX:
+def _check_not_too_many(partitions: int, *, replication_factor: int) -> None:
+    """Known before any is placed: they would not fit, even with brokers of one digit."""
+    entry_bytes = len('"":[],') + len("1,") * replication_factor - len(",")
+    number_bytes = partitions + sum(max(partitions - 10**digits, 0) for digits in range(1, 10))
+    if partitions * entry_bytes + number_bytes > NODE_BYTES_MAX:
         raise InvalidPartitions(f"A topic cannot have {partitions} partitions.")
 
 

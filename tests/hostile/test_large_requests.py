@@ -1,5 +1,7 @@
 """Requests that are in order, and ask for tens of thousands of things at once."""
 
+import time
+
 import pytest
 
 from odradek.protocol.api_keys import ApiKey
@@ -7,6 +9,8 @@ from odradek.protocol.error_codes import ErrorCode
 from tests.support.wire_client import WireClient
 
 MANY = 40_000
+#: Of what takes longer each.
+FEWER = 2_000
 #: How many times others are answered meanwhile.  If it were done in one go, it would be a few.
 TURNS_MIN = 20
 
@@ -52,6 +56,28 @@ LARGE = {
             ],
         },
     ),
+    ApiKey.CREATE_TOPICS: (
+        5,
+        {
+            "topics": [
+                {"name": f"{TOPIC}-{index}", "num_partitions": 1, "replication_factor": 1}
+                for index in range(FEWER)
+            ],
+            "timeout_ms": 1000,
+            "validate_only": True,
+        },
+    ),
+    ApiKey.CREATE_PARTITIONS: (
+        3,
+        {
+            "topics": [
+                {"name": f"{TOPIC}-{index}", "count": 2, "assignments": None}
+                for index in range(FEWER)
+            ],
+            "timeout_ms": 1000,
+            "validate_only": True,
+        },
+    ),
 }
 
 
@@ -66,6 +92,18 @@ def test_y3_a_large_request_lets_others_have_their_turns(broker, key):
             turns += 1
         client.answer(key, version)
     assert turns >= TURNS_MIN
+
+
+def test_y3_topics_of_too_many_partitions_hold_up_nobody(broker):
+    entries = [
+        {"name": f"{TOPIC}-{index}", "num_partitions": 120_000, "replication_factor": 1}
+        for index in range(10)
+    ]
+    with WireClient(broker.address) as client:
+        began = time.monotonic()
+        answer = client.call(ApiKey.CREATE_TOPICS, 5, topics=entries, timeout_ms=1000)
+        assert time.monotonic() - began < 1
+    assert {each.error_code for each in answer.topics} == {ErrorCode.INVALID_PARTITIONS.code}
 
 
 def test_y3_what_nobody_knows_is_not_remembered_without_end(broker):

@@ -35,7 +35,7 @@ def test_there_is_room_until_there_are_too_many(clock):
         assert counted.has_room("PLAINTEXT")
         assert counted.admit("PLAINTEXT", host)
     assert not counted.has_room("PLAINTEXT")
-    assert not counted.is_exceeded()
+    assert counted.excess == 0
     counted.release("a")
     assert counted.has_room("PLAINTEXT")
     assert counted.total == 1
@@ -49,7 +49,7 @@ def test_brokers_and_the_controller_always_have_room(clock):
         assert counted.is_privileged(privileged)
         assert counted.has_room(privileged)
     counted.admit("BROKERS", "b")
-    assert counted.is_exceeded()
+    assert counted.excess == 1
 
 
 def test_the_only_listener_is_not_privileged(clock):

@@ -283,6 +283,43 @@ async def test_a_broker_takes_the_place_of_the_least_recently_used_client(thread
     await until(lambda: len(server) == 2)
 
 
+@both
+async def test_brokers_that_come_together_take_a_place_each(threads):
+    server = await serving(
+        listeners=TWO_LISTENERS,
+        listener_security_protocol_map=PLAIN,
+        inter_broker_listener_name="BROKERS",
+        max_connections=4,
+        num_network_threads=threads,
+    )
+    clients = [await Client.connect(server, "CLIENTS") for _ in range(4)]
+    for client in clients:
+        assert await client.ask(b"x") == b"x"
+    brokers = await asyncio.gather(*[Client.connect(server, "BROKERS") for _ in range(3)])
+    for broker in brokers:
+        assert await broker.ask(b"fetch") == b"fetch"
+    for client in clients[:3]:
+        assert await client.is_ended()
+    await until(lambda: len(server) == 4)
+    assert await clients[3].ask(b"x") == b"x"
+
+
+@both
+async def test_if_fewer_connections_are_allowed_the_least_recently_used_are_closed(threads):
+    settings = {"listeners": LOOPBACK, "num_network_threads": threads}
+    server = await serving(**settings)
+    clients = [await Client.connect(server) for _ in range(5)]
+    for client in (*clients, clients[0]):
+        assert await client.ask(b"x") == b"x"
+    server.apply(NetworkSettings(**settings, max_connections=2))
+    server.apply(NetworkSettings(**settings, max_connections=2))
+    for client in clients[1:4]:
+        assert await client.is_ended()
+    for client in (clients[0], clients[4]):
+        assert await client.ask(b"x") == b"x"
+    assert len(server) == 2
+
+
 async def test_beyond_the_most_from_one_address_connections_are_closed(caplog):
     server = await serving(max_connections_per_ip=1)
     first = await Client.connect(server)

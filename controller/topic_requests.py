@@ -56,6 +56,8 @@ TopicEntry = CreateTopicsRequest.Topic
 GrowthEntry = CreatePartitionsRequest.Topic
 Replicas = Mapping[int, tuple[int, ...]]
 
+#: Of the partitions that are wrong.
+NUMBERS_TOLD_MAX = 20
 #: In an entry: as the broker's settings say.
 BY_DEFAULT = -1
 
@@ -197,7 +199,7 @@ def _check_replicas(replicas: Replicas) -> None:
             raise InvalidReplicaAssignment(f"Partition {partition} is on a broker below 0: {there}")
     if sorted(replicas) != list(range(len(replicas))):
         raise InvalidReplicaAssignment(
-            f"Partitions must be numbered from 0 without a gap, not {sorted(replicas)}."
+            f"Partitions must be numbered from 0 without a gap, not {_some(sorted(replicas))}."
         )
 
 
@@ -234,7 +236,9 @@ def planned_growth(
 def _check_grows(entry: GrowthEntry, topic: TopicAssignment) -> None:
     present = len(topic.partitions)
     if sorted(topic.partitions) != list(range(present)):
-        raise KafkaError(f"Topic '{entry.name}' lacks partitions: {sorted(topic.partitions)}")
+        raise KafkaError(
+            f"Topic '{entry.name}' lacks partitions: {_some(sorted(topic.partitions))}"
+        )
     if entry.count <= present:
         raise InvalidPartitions(
             f"Topic '{entry.name}' has {present} partitions already, and can only get more."
@@ -278,7 +282,7 @@ def _given_after(
     others = [partition for partition, there in added.items() if len(there) != factor]
     if others:
         raise InvalidReplicaAssignment(
-            f"Partition 0 has {factor} replicas, but others would not: {others}."
+            f"Partition 0 has {factor} replicas, but others would not: {_some(others)}."
         )
     return added
 
@@ -300,6 +304,12 @@ def _check_not_too_many(partitions: int, *, replication_factor: int) -> None:
     number_bytes = partitions + sum(max(partitions - 10**digits, 0) for digits in range(1, 10))
     if partitions * entry_bytes + number_bytes > NODE_BYTES_MAX:
         raise InvalidPartitions(f"A topic cannot have {partitions} partitions.")
+
+
+def _some(numbers: Sequence[int]) -> str:
+    """So many as fit into a line that is read."""
+    rest = len(numbers) - NUMBERS_TOLD_MAX
+    return f"{numbers[:NUMBERS_TOLD_MAX]} and {rest} more" if rest > 0 else f"{numbers}"
 
 
 def _encoded(topic: TopicAssignment) -> bytes:

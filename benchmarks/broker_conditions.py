@@ -113,7 +113,7 @@ def compared(
 
 
 def while_compacting(shape: Shape) -> Load:
-    """From when a topic of much redundancy is to be compacted until it has shrunk."""
+    """Y8: from when a topic of much redundancy is to be compacted until it has shrunk."""
 
     def load(side: Side, tools: Tools) -> Measured:
         settings = {**TOPIC_SETTINGS, "segment.bytes": str(SEGMENT_BYTES)}

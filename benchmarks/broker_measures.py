@@ -75,6 +75,7 @@ MEASURES: Mapping[str, Measure] = {
     "idle-connections": Measure(
         beside_idle_connections(Shape(connections=10)), (Goal("share", 0.9, of_kafka=False),)
     ),
+    # Y8: requests are answered while much is compacted.
     "compaction": Measure(
         while_compacting(Shape(connections=10)), (Goal("share", 0.7, of_kafka=False),)
     ),

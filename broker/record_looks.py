@@ -21,7 +21,11 @@ from odradek.broker.record_reader import RECORDS_PER_TURN
 from odradek.protocol.records.batch import HEADER_BYTES, RecordBatch
 from odradek.protocol.records.compression import Codec
 from odradek.protocol.records.record_set import AnyBatch
-from odradek.storage.admission.batch_validation import UNTOLD_COUNT, packing_cost
+from odradek.storage.admission.batch_validation import (
+    UNTOLD_COUNT,
+    holding_cost,
+    packing_cost,
+)
 from odradek.storage.log_lookup import FoundOffset, Sought, found_in
 
 
@@ -52,6 +56,8 @@ class Looks:
         if key in self._known:
             return self._known[key]
         self._left -= _cost_of(batch)
+        if self._left >= 0:
+            self._left -= holding_cost(batch.view, most=self._left)
         if self._left < 0:
             raise ManyRecords(batch, sought)
         return found_in(batch, sought)

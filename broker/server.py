@@ -38,7 +38,7 @@ from odradek.broker.settings.dynamic import DynamicSettings, ProducerLimits
 from odradek.broker.settings.network import NetworkSettings
 from odradek.broker.settings.replication import ReplicationSettings
 from odradek.broker.settings.server_settings import ServerSettings
-from odradek.broker.store import store_for
+from odradek.broker.store import check_store_is_there, store_for
 from odradek.broker.unclean_elections import UncleanElections
 from odradek.broker.worker import Worker
 from odradek.controller.config_changes import ConfigChanges
@@ -131,6 +131,7 @@ class Server:
         self._undo.callback(self._disk.close)
         self._undo.callback(self._worker.close)
         self._undo.callback(self._reader.close)
+        check_store_is_there(self._written, directories)
         store = await self._open_store()
         cluster_id = await cluster_id_of(store, directories)
         broker_id = await broker_id_of(store, directories, self._written)

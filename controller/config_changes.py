@@ -9,6 +9,9 @@ At the start all notices that are there count as unseen.  So they do not in a la
 was seen is remembered, and what came in between is found by its number.  A notice is of no use to
 anybody after a quarter of an hour; whichever broker comes across it then takes it away.
 
+Whatever fails is logged, and does not end this: what cannot be read is tried again in a while, what
+somebody cannot act on is told to the others.
+
     changes = ConfigChanges(store, take, now_ms=now_ms, start_task=start_task)
     await changes.start()           # the store's session is open, its roots are there
 
@@ -44,6 +47,7 @@ log = logging.getLogger(__name__)
 #: As Kafka keeps them; it has no setting for this.
 EXPIRATION_MS = 15 * 60 * 1000
 NONE_SEEN = -1
+RETRY_S = 10.0
 
 #: Given whose configuration it is and all that is configured, which may be nothing.  What it
 #: refuses with a KafkaError is logged.
@@ -98,6 +102,10 @@ class ConfigChanges:
                 await self._look()
             except SessionExpired:
                 log.info("Changes of configurations are looked for again in the next session")
+            except StoreError as failure:
+                log.error("Changes of configurations are looked for again in a while: %r", failure)
+                await asyncio.sleep(RETRY_S)
+                self._is_due.set()
 
     async def _look(self) -> None:
         sequence = paths.CONFIG_CHANGES
@@ -123,6 +131,10 @@ class ConfigChanges:
                 await self._take(entity, config)
             except KafkaError as refusal:
                 log.error("The configuration of %s has no effect: %r", entity, refusal)
+            except StoreError:
+                raise
+            except Exception:
+                log.exception("The configuration of %s may have no effect", entity)
 
     async def _take_away_old(self) -> None:
         before_ms = self._now_ms() - EXPIRATION_MS

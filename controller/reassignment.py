@@ -71,6 +71,9 @@ class Reassignments:
     async def alter(self, requested: Targets, *, may_change_factor: bool = True) -> Outcomes:
         """Begin, replace or cancel; why not, where it was not done."""
         planned, refused = self._plan(requested, may_change_factor=may_change_factor)
+        if refused:
+            first, failure = next(iter(refused.items()))
+            log.info("%d are not reassigned, %s among them: %s", len(refused), first, failure)
         if planned:
             await self._take_from_node(lambda partition, _: partition in planned)
         done = await self._begin(planned)
@@ -134,8 +137,8 @@ class Reassignments:
             try:
                 planned[partition] = decide_assignment(self._context, partition, target, **terms)
             except KafkaError as refusal:
-                log.info("%s is not reassigned to %s: %s", partition, target, refusal)
-                refused[partition] = refusal
+                # Where it was raised would hold all of them, and be held by them.
+                refused[partition] = refusal.with_traceback(None)
         return planned, refused
 
     def _is_going_to(self, partition: TopicPartition, planned: Assignment) -> bool:

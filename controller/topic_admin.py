@@ -7,6 +7,9 @@ leaders, or until a topic is gone, is the caller's affair.
 
     plan, then write: between the two the caller may refuse what exceeds a quota
 
+Each entry is planned in a turn of its own on the loop: a request may have thousands, and some of
+them tens of thousands of partitions.
+
 A topic and its configuration are created as one change, so that a crash leaves both or none.  A
 growth is for the version of the topic's node that it was planned on; if somebody was faster, it is
 planned again.
@@ -16,9 +19,19 @@ Owner: the event loop.
 
 from __future__ import annotations
 
+import asyncio
 import logging
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import (
+    AsyncIterator,
+    Callable,
+    Collection,
+    Iterable,
+    Iterator,
+    Mapping,
+    Sequence,
+)
 from dataclasses import replace
+from itertools import islice
 from random import Random
 from typing import TypeVar
 
@@ -60,10 +73,14 @@ from odradek.protocol.types import Uuid
 
 log = logging.getLogger(__name__)
 
+Entry = TypeVar("Entry")
 Planned = TypeVar("Planned")
 
 #: Half of what ZooKeeper takes in one request: paths and access lists travel too.
 TOGETHER_BYTES_MAX = 500_000
+
+#: Of a request, in the log.
+REFUSALS_TOLD_MAX = 10
 
 #: Of a topic, above its nodes; a guess on the safe side.
 OVERHEAD_BYTES = 1_000
@@ -99,16 +116,16 @@ class TopicAdmin:
         taken = await self._metric_names(names)
         known = replace(await self._known(names), by_metric_name=taken)
         defaults = self._defaults()
-        for entry in wanted:
+        async for entry in _in_turns(wanted):
             try:
                 plans[entry.name] = planned_topic(
                     entry, known, defaults, random=self._random, topic_id=self._new_topic_id()
                 )
             except KafkaError as refusal:
-                log.info("Topic '%s' is not created: %s", entry.name, refusal)
-                plans[entry.name] = refusal
+                plans[entry.name] = _alone(refusal)
             else:
                 taken[metric_name(entry.name)] = entry.name
+        _log_refusals("Topics are not created", plans)
         return plans
 
     async def create_topics(self, topics: Sequence[NewTopic]) -> dict[str, KafkaError]:
@@ -166,13 +183,13 @@ class TopicAdmin:
         known = await self._known([entry.name for entry in wanted])
         names = [entry.name for entry in wanted if entry.name in known.topics]
         nodes = dict(zip(names, await self._topic_nodes(names), strict=True))
-        for entry in wanted:
+        async for entry in _in_turns(wanted):
             try:
                 topic, version = _decoded(entry.name, nodes.get(entry.name))
                 plans[entry.name] = planned_growth(entry, topic, known, version=version)
             except KafkaError as refusal:
-                log.info("Topic '%s' gets no partitions: %s", entry.name, refusal)
-                plans[entry.name] = refusal
+                plans[entry.name] = _alone(refusal)
+        _log_refusals("Topics get no partitions", plans)
         return plans
 
     async def grow_topics(self, growths: Sequence[Growth]) -> dict[str, KafkaError]:
@@ -269,6 +286,13 @@ class TopicAdmin:
         return stats
 
 
+async def _in_turns(entries: Iterable[Entry]) -> AsyncIterator[Entry]:
+    """Others have theirs after each."""
+    for entry in entries:
+        yield entry
+        await asyncio.sleep(0)
+
+
 def _where(stats: Sequence[Stat | None], names: Sequence[str]) -> set[str]:
     return {name for name, stat in zip(names, stats, strict=True) if stat is not None}
 
@@ -304,6 +328,20 @@ def _in_reach_of_a_multi(topics: Sequence[NewTopic]) -> Iterator[list[NewTopic]]
         size_bytes += added_bytes
     if together:
         yield together
+
+
+def _alone(refusal: KafkaError) -> KafkaError:
+    """Without where it was raised: that would hold all plans, and be held by them."""
+    return refusal.with_traceback(None)
+
+
+def _log_refusals(what: str, plans: Mapping[str, Planned | KafkaError]) -> None:
+    """On one line, however many there are."""
+    refusals = _refusals(plans)
+    if refusals:
+        told = [f"'{name}': {refusals[name]}" for name in islice(refusals, REFUSALS_TOLD_MAX)]
+        rest = len(refusals) - len(told)
+        log.info("%s: %s%s", what, " ".join(told), f" And {rest} more." if rest else "")
 
 
 def _refusals(plans: Mapping[str, Planned | KafkaError]) -> dict[str, KafkaError]:

@@ -56,11 +56,10 @@ TopicEntry = CreateTopicsRequest.Topic
 GrowthEntry = CreatePartitionsRequest.Topic
 Replicas = Mapping[int, tuple[int, ...]]
 
+#: Of the partitions that are wrong.
+NUMBERS_TOLD_MAX = 20
 #: In an entry: as the broker's settings say.
 BY_DEFAULT = -1
-
-#: More would not fit, however short their entries; known before any is placed.
-PARTITIONS_MAX = NODE_BYTES_MAX // len('"0":[1],')
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,7 +171,7 @@ def _placed(
     if factor == BY_DEFAULT:
         factor = defaults.replication_factor
     check_counts(racks, partitions=partitions, replication_factor=factor)
-    _check_not_too_many(partitions)
+    _check_not_too_many(partitions, replication_factor=factor)
     start = Start.drawn(random, racks)
     return placed_replicas(racks, start, partitions=partitions, replication_factor=factor)
 
@@ -200,7 +199,7 @@ def _check_replicas(replicas: Replicas) -> None:
             raise InvalidReplicaAssignment(f"Partition {partition} is on a broker below 0: {there}")
     if sorted(replicas) != list(range(len(replicas))):
         raise InvalidReplicaAssignment(
-            f"Partitions must be numbered from 0 without a gap, not {sorted(replicas)}."
+            f"Partitions must be numbered from 0 without a gap, not {_some(sorted(replicas))}."
         )
 
 
@@ -237,12 +236,15 @@ def planned_growth(
 def _check_grows(entry: GrowthEntry, topic: TopicAssignment) -> None:
     present = len(topic.partitions)
     if sorted(topic.partitions) != list(range(present)):
-        raise KafkaError(f"Topic '{entry.name}' lacks partitions: {sorted(topic.partitions)}")
+        raise KafkaError(
+            f"Topic '{entry.name}' lacks partitions: {_some(sorted(topic.partitions))}"
+        )
     if entry.count <= present:
         raise InvalidPartitions(
             f"Topic '{entry.name}' has {present} partitions already, and can only get more."
         )
-    _check_not_too_many(entry.count)
+    factor = len(topic.partitions[0].replicas)
+    _check_not_too_many(entry.count, replication_factor=factor)
 
 
 def _placed_after(
@@ -280,7 +282,7 @@ def _given_after(
     others = [partition for partition, there in added.items() if len(there) != factor]
     if others:
         raise InvalidReplicaAssignment(
-            f"Partition 0 has {factor} replicas, but others would not: {others}."
+            f"Partition 0 has {factor} replicas, but others would not: {_some(others)}."
         )
     return added
 
@@ -296,9 +298,18 @@ def refused_as_repeated(names: Iterable[str]) -> dict[str, KafkaError]:
     }
 
 
-def _check_not_too_many(partitions: int) -> None:
-    if partitions > PARTITIONS_MAX:
+def _check_not_too_many(partitions: int, *, replication_factor: int) -> None:
+    """Known before any is placed: they would not fit, even with brokers of one digit."""
+    entry_bytes = len('"":[],') + len("1,") * replication_factor - len(",")
+    number_bytes = partitions + sum(max(partitions - 10**digits, 0) for digits in range(1, 10))
+    if partitions * entry_bytes + number_bytes > NODE_BYTES_MAX:
         raise InvalidPartitions(f"A topic cannot have {partitions} partitions.")
+
+
+def _some(numbers: Sequence[int]) -> str:
+    """So many as fit into a line that is read."""
+    rest = len(numbers) - NUMBERS_TOLD_MAX
+    return f"{numbers[:NUMBERS_TOLD_MAX]} and {rest} more" if rest > 0 else f"{numbers}"
 
 
 def _encoded(topic: TopicAssignment) -> bytes:

@@ -30,6 +30,7 @@ MAY_CATCH_EVERYTHING = frozenset(
         "broker/network/pending_answers.py",
         "broker/router.py",
         "broker/worker.py",
+        "controller/config_changes.py",
         "controller/event_queue.py",
     }
 )

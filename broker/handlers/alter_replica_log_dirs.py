@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Protocol
 
 from odradek.broker.call import Call
+from odradek.broker.turns import Turn
 from odradek.protocol.api.alter_replica_log_dirs import (
     AlterReplicaLogDirsRequest,
     AlterReplicaLogDirsResponse,
@@ -29,12 +30,12 @@ class Moves(Protocol):
 async def handle(
     moves: Moves, call: Call[AlterReplicaLogDirsRequest]
 ) -> AlterReplicaLogDirsResponse:
-    return _response(
-        {
-            partition: await _failure_of(moves, partition, path)
-            for partition, path in _paths_in(call.request).items()
-        }
-    )
+    turn, failures = Turn(), {}
+    for partition, path in _paths_in(call.request).items():
+        failures[partition] = await _failure_of(moves, partition, path)
+        if turn.is_over:
+            await turn.next()
+    return _response(failures)
 
 
 def _paths_in(request: AlterReplicaLogDirsRequest) -> dict[TopicPartition, str]:

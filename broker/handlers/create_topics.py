@@ -13,6 +13,7 @@ from typing import Protocol
 from odradek.broker.call import Call, Parked
 from odradek.broker.handlers.refusals import words
 from odradek.broker.metadata.topic_creator import Admin
+from odradek.broker.turns import Turn
 from odradek.controller.topic_requests import NewTopic
 from odradek.protocol.api.create_topics import CreateTopicsRequest, CreateTopicsResponse
 from odradek.protocol.error_codes import ErrorCode
@@ -57,7 +58,7 @@ async def _created(
     plans = dict(await admin.plan_topics(request.topics))
     created = [plan for plan in plans.values() if isinstance(plan, NewTopic)]
     if not created or request.validate_only:
-        return _response(request, plans)
+        return await _response(request, plans)
     plans |= await admin.create_topics(created)
     return Parked(partial(_answer_when_led, cluster, request, plans))
 
@@ -67,18 +68,17 @@ async def _answer_when_led(
 ) -> CreateTopicsResponse:
     created = [plan for plan in plans.values() if isinstance(plan, NewTopic)]
     late = await _without_leaders(cluster, created, timeout_ms=request.timeout_ms)
-    return _response(request, plans, late)
+    return await _response(request, plans, late)
 
 
-def _response(
+async def _response(
     request: CreateTopicsRequest, plans: Plans, late: Collection[str] = ()
 ) -> CreateTopicsResponse:
-    return CreateTopicsResponse(
-        topics=[
-            _answer(entry.name, plans[entry.name], request, is_late=entry.name in late)
-            for entry in request.topics
-        ]
+    answers = (
+        _answer(entry.name, plans[entry.name], request, is_late=entry.name in late)
+        for entry in request.topics
     )
+    return CreateTopicsResponse(topics=await Turn().listed(answers))
 
 
 async def _without_leaders(

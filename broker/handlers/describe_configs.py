@@ -12,6 +12,7 @@ from typing import Protocol
 from odradek.broker.admin.resources import ResourceType
 from odradek.broker.call import Call
 from odradek.broker.handlers.refusals import words
+from odradek.broker.turns import Turn
 from odradek.protocol.api.describe_configs import DescribeConfigsRequest, DescribeConfigsResponse
 from odradek.protocol.errors import InvalidRequest, KafkaError, code_of
 
@@ -32,10 +33,12 @@ async def handle(
     for resource in resources:
         if ResourceType.of(resource.resource_type) is ResourceType.UNKNOWN:
             raise InvalidRequest(f"There is no resource of type {resource.resource_type}.")
-    return DescribeConfigsResponse(
-        throttle_time_ms=0,
-        results=[await _described(descriptions, call.request, each) for each in resources],
-    )
+    turn, results = Turn(), []
+    for resource in resources:
+        results.append(await _described(descriptions, call.request, resource))
+        if turn.is_over:
+            await turn.next()
+    return DescribeConfigsResponse(throttle_time_ms=0, results=results)
 
 
 def refused(call: Call[DescribeConfigsRequest], failure: KafkaError) -> DescribeConfigsResponse:

@@ -39,7 +39,7 @@ class Cluster(Topics, Leaders, Protocol):
 
 
 class Limits(Protocol):
-    """The setting that matters here; it may change while in use."""
+    """The setting that matters here; as in Kafka, it does not change at run time."""
 
     @property
     def fetch_max_bytes(self) -> int: ...

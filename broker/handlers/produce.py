@@ -65,6 +65,7 @@ _FIRST_VERSION_OF_TOPIC_IDS = 13
 #: than none is a great many.
 _FIRST_BATCH = Struct(">i4xb4xh34xI")
 _SIZE_POSITION = 8
+_CODEC_BITS = 0x07
 _LONG_ENOUGH = _SIZE_POSITION + _FIRST_BATCH.size
 _FIRST_MESSAGE = Struct(">i4xb4xh")
 _LONG_ENOUGH_OF_OLD = _SIZE_POSITION + _FIRST_MESSAGE.size
@@ -233,8 +234,8 @@ class Appending:
                     _check_short(records, is_named=is_named)
                     continue
                 size, magic, attributes, here = _FIRST_BATCH.unpack_from(records, _SIZE_POSITION)
-                # No less than the cost of reading will be.
-                claimed += here + (size >> 4 if attributes else size >> 6)
+                # No less than the cost of reading will be.  Nothing tells what is compressed.
+                claimed += UNTOLD_COUNT if attributes & _CODEC_BITS else here + (size >> 6)
                 if size < _SMALLEST_BYTES or not 0 <= magic <= MAGIC:
                     raise CorruptMessage(f"a batch of {size} bytes and magic {magic}")
                 if magic != MAGIC or LOG_OVERHEAD_BYTES + size != len(records):

@@ -15,7 +15,7 @@ from odradek.broker.record_reader import RECORDS_PER_TURN
 from odradek.broker.replicas.partition import Partition
 from odradek.protocol.api.produce import ProduceRequest
 from odradek.protocol.errors import KafkaError
-from odradek.storage.admission.batch_validation import reading_cost
+from odradek.storage.admission.batch_validation import holding_cost, reading_cost
 from odradek.storage.admission.checked_batch import CheckedBatch
 from odradek.storage.admission.rules import AppendRules
 
@@ -47,6 +47,10 @@ class Unread:
         records = self._entry.records
         return isinstance(records, CheckedBatch) and records.rules == self._partition.log.rules
 
+    def holding_cost(self, *, most: int) -> int:
+        """What comes to that by what they hold, once unpacked."""
+        return holding_cost(self._received, most=most)
+
     async def check(self, reader: Reader, now_ms: int) -> None:
         rules = self._partition.log.rules
         try:
@@ -59,7 +63,12 @@ class Unread:
 def too_many(unread: Iterable[Unread]) -> list[Unread]:
     """Those that have records to be read, if all of these do not fit into a turn."""
     some = [each for each in unread if each.cost]
-    return some if sum(each.cost for each in some) > RECORDS_PER_TURN else []
+    left = RECORDS_PER_TURN - sum(each.cost for each in some)
+    for each in some:
+        if left < 0:
+            break
+        left -= each.holding_cost(most=left)
+    return some if left < 0 else []
 
 
 async def check_all(unread: Sequence[Unread], reader: Reader, now_ms: Callable[[], int]) -> None:

@@ -147,7 +147,7 @@ class Acceptor:
         connection_id = f"{plain_host(local[0])}:{local[1]}-{host}:{port}-{index}"
         peer = Peer(connection_id, host, self._name, self._is_control_plane, is_own)
         next(self._processors).adopt(accepted, peer)
-        if limits.is_exceeded():
+        if limits.excess:
             self._reception.make_room()
 
     def _prepare(self, accepted: socket.socket) -> None:

@@ -103,9 +103,13 @@ class BrokerClient:
         return self._connection
 
     async def _connect(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
-        if self._own is None:
-            return await asyncio.open_connection(self._host, self._port)
-        return await asyncio.open_connection(sock=await self._own.connect(self._host, self._port))
+        host, port = self._host, self._port
+        try:
+            if self._own is None:
+                return await asyncio.open_connection(host, port)
+            return await asyncio.open_connection(sock=await self._own.connect(host, port))
+        except UnicodeError as failure:  # of a..b, or of too long a name
+            raise OSError(f"{host} is no name of a host: {failure}") from failure
 
     def _disconnect(self) -> None:
         if self._connection is not None:

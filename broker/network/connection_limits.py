@@ -1,9 +1,10 @@
 """How many connections there may be: in all, from one address, and new ones in a second.
 
-In all and in a second: a listener without room accepts no more until there is.  From one address:
-what comes beyond is closed.  The listeners between brokers and for the controller are privileged,
-if there are others: they have room always, at the cost of a connection of the others.  This
-broker's own controller is not counted, and comes in by any (own_connections.py).
+In all and in a second: a listener without room accepts no more until there is; where there are too
+many in all, the least recently used are closed.  From one address: what comes beyond is closed.
+The listeners between brokers and for the controller are privileged, if there are others: they have
+room always, at the cost of a connection of the others.  This broker's own controller is not
+counted, and comes in by any (own_connections.py).
 
 Owner: the core loop.
 """
@@ -45,7 +46,7 @@ class ConnectionLimits:
         self.apply_overrides(by_address(settings.connections_per_host))
 
     def apply(self, settings: NetworkSettings) -> None:
-        """Change the limits, but for those of single addresses; those who have come stay."""
+        """Change the limits, but for those of single addresses."""
         self._settings = settings
         if not settings.max_connections:
             log.warning(NOBODY)
@@ -65,9 +66,10 @@ class ConnectionLimits:
     def has_room(self, listener: str) -> bool:
         return self._total < self._settings.max_connections or listener in self._privileged
 
-    def is_exceeded(self) -> bool:
-        """Since a privileged connection came in."""
-        return self._total > self._settings.max_connections
+    @property
+    def excess(self) -> int:
+        """So many are too many, since privileged ones came in, or fewer are allowed than before."""
+        return max(self._total - self._settings.max_connections, 0)
 
     def delay_s(self, listener: str) -> float:
         """For how long nothing more may be accepted; 0 is not at all."""
@@ -117,7 +119,7 @@ def _addresses(host: str) -> set[str]:
     """Of a name, all; one that cannot be found is nobody's."""
     try:
         found = socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)
-    except OSError as failure:
+    except (OSError, UnicodeError) as failure:  # the latter of a..b, or of too long a name
         log.warning("max.connections.per.ip.overrides: %s is not found: %s", host, failure)
         return set()
     return {plain_host(str(address[0])) for _, _, _, _, address in found}

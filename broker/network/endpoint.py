@@ -97,9 +97,20 @@ def _endpoint(text: str, protocols: Mapping[str, str]) -> Endpoint:
         raise ValueError(f"must have a name for each listener, but {text!r} has none")
     if not 0 <= port <= PORT_MAX:
         raise ValueError(f"must have ports between 0 and {PORT_MAX}, but has {port}")
+    if not _is_host(host):
+        raise ValueError(f"must have names of hosts, but {host!r} is none")
     if name not in protocols:
         raise ValueError(f"names {name}, which listener.security.protocol.map does not")
     return Endpoint(name, protocols[name], host, port)
+
+
+def _is_host(text: str) -> bool:
+    """Whether it could be found: no part of a name is empty, or longer than 63 characters."""
+    try:
+        text.encode("idna")
+    except UnicodeError:
+        return False
+    return True
 
 
 def _ip_version(host: str) -> int:

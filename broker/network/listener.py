@@ -41,8 +41,8 @@ def open_listener(endpoint: Endpoint, *, backlog: int, receive_buffer_bytes: int
         except OSError:
             listening.close()
             raise
-    except OSError as failure:
-        reason = failure.strerror or str(failure)
+    except (OSError, UnicodeError) as failure:  # the latter of a..b, or of too long a name
+        reason = getattr(failure, "strerror", None) or str(failure)
         raise ListenerError(f"{endpoint} cannot be listened on: {reason}") from failure
     return Listener(replace(endpoint, port=listening.getsockname()[1]), listening)
 

@@ -6,7 +6,7 @@ less, would otherwise be kept for as long as it had asked us to wait.  The sweep
 the kernel which of them are dead: uvloop (0.23) calls a reader once when a connection is reset, and
 never again, though it may first have to read what came before.
 
-Owner: its loop.  ``least_recently_used`` may be asked from the core loop.
+Owner: its loop.  ``connections`` may be asked from the core loop.
 """
 
 from __future__ import annotations
@@ -107,9 +107,8 @@ class Processor:
         if connection is not None:
             connection.resume()
 
-    def least_recently_used(self) -> Connection | None:
-        connections = list(self._connections.values())
-        return min(connections, key=lambda each: each.used_at, default=None)
+    def connections(self) -> list[Connection]:
+        return list(self._connections.values())
 
     def close(self, connection_id: str, reason: str) -> None:
         connection = self._connections.get(connection_id)

@@ -56,8 +56,8 @@ class ProcessorThread:
     def adopt(self, accepted: socket.socket, peer: Peer) -> None:
         self._loop.call_soon_threadsafe(self._processor.adopt, accepted, peer)
 
-    def least_recently_used(self) -> Connection | None:
-        return self._processor.least_recently_used()
+    def connections(self) -> list[Connection]:
+        return self._processor.connections()
 
     def close(self, connection_id: str, reason: str) -> None:
         self._loop.call_soon_threadsafe(self._processor.close, connection_id, reason)

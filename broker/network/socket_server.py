@@ -12,9 +12,10 @@ from __future__ import annotations
 import asyncio
 import logging
 import socket
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping
+from heapq import nsmallest
 from itertools import count
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from odradek.broker.call import Answerer, Peer
 from odradek.broker.network.acceptor import Acceptor, Reception
@@ -43,13 +44,20 @@ class AnyProcessor(Protocol):
 
     def adopt(self, accepted: socket.socket, peer: Peer) -> None: ...
 
-    def least_recently_used(self) -> Connection | None: ...
+    def connections(self) -> list[Connection]: ...
 
     def close(self, connection_id: str, reason: str) -> None: ...
 
     async def drain(self) -> None: ...
 
     def close_all(self) -> None: ...
+
+
+class Used(NamedTuple):
+    """A connection, and whose it is."""
+
+    processor: AnyProcessor
+    connection: Connection
 
 
 class SocketServer:
@@ -81,6 +89,8 @@ class SocketServer:
             next_index=count().__next__,
             make_room=self._make_room,
         )
+        #: Ids of connections that were told to close; on a thread that takes a moment.
+        self._leaving: set[str] = set()
         self._listeners: list[Listener] = []
         self._acceptors: dict[str, Acceptor] = {}
         self._processors: dict[str, list[AnyProcessor]] = {}
@@ -127,6 +137,7 @@ class SocketServer:
         """What may change at run time: how many connections, from where, how fast."""
         before, self._settings = self._settings, settings
         self._limits.apply(settings)
+        self._make_room()
         self._resume_acceptors()
         if settings.connections_per_host != before.connections_per_host:
             self._start(self._look_up(settings.connections_per_host), "addresses of hosts")
@@ -220,6 +231,7 @@ class SocketServer:
 
     def _connection_ended(self, peer: Peer) -> None:
         self._pending.drop(peer.connection_id)
+        self._leaving.discard(peer.connection_id)
         if not peer.is_own:
             self._limits.release(peer.client_host)
         self._resume_acceptors()
@@ -229,16 +241,21 @@ class SocketServer:
             acceptor.resume()
 
     def _make_room(self) -> None:
-        """Close the least recently used connection of a listener without privilege."""
-        candidates: list[tuple[AnyProcessor, Connection]] = []
+        """Close the least recently used connections of listeners without privilege, if too many."""
+        excess = self._limits.excess - len(self._leaving)
+        if excess <= 0:
+            return
+        for used in nsmallest(excess, self._closable(), key=lambda each: each.connection.used_at):
+            connection_id = used.connection.peer.connection_id
+            self._leaving.add(connection_id)
+            used.processor.close(connection_id, "there are more than max.connections")
+
+    def _closable(self) -> Iterator[Used]:
         for name, processors in self._processors.items():
-            if not self._limits.is_privileged(name):
-                candidates += _oldest_of(processors)
-        if candidates:
-            processor, connection = min(candidates, key=lambda pair: pair[1].used_at)
-            processor.close(connection.peer.connection_id, "a broker needs its place")
-
-
-def _oldest_of(processors: Sequence[AnyProcessor]) -> list[tuple[AnyProcessor, Connection]]:
-    found = ((each, each.least_recently_used()) for each in processors)
-    return [(each, oldest) for each, oldest in found if oldest is not None]
+            if self._limits.is_privileged(name):
+                continue
+            for processor in processors:
+                for connection in processor.connections():
+                    peer = connection.peer
+                    if not peer.is_own and peer.connection_id not in self._leaving:
+                        yield Used(processor, connection)

@@ -80,7 +80,7 @@ class Partition:
         on_flush_due: Callable[[Partition], None],
         in_sync: InSync | None = None,
     ) -> None:
-        self.hosted = hosted
+        self.use(hosted)
         self._in_sync: InSync = in_sync or _Alone()
         self.topic_partition: TopicPartition = hosted.partition
         self.is_internal = hosted.partition.topic in INTERNAL_TOPICS
@@ -93,6 +93,11 @@ class Partition:
         self.synced = Watermark(hosted.log.recovery_point)
         self.waiting: set[asyncio.Future[None]] = set()
         self._on_flush_due = on_flush_due
+
+    def use(self, hosted: HostedLog) -> None:
+        """This is its log from now on."""
+        self.hosted = hosted
+        hosted.on_flushed = self._flushed
 
     @property
     def topic_id(self) -> Uuid | None:
@@ -224,10 +229,14 @@ class Partition:
         if not is_reached:
             raise RequestTimedOut(f"{self.topic_partition} was not replicated or synced in time")
 
-    def flushed(self) -> None:
-        """A sync has ended."""
+    def _flushed(self) -> None:
+        """A sync has ended: one that was due here, or one of the schedule's."""
         if self.log.recovery_point > self.synced.value:
             self.synced.advance(self.log.recovery_point)
+        # Who appended while it ran waits too, even if there are few of them now.
+        is_due = self.hosted.has_flush_due_by_count or self.synced.is_awaited
+        if is_due and self.hosted.is_usable:
+            self._on_flush_due(self)
 
     def _advance(self) -> None:
         """Move the high watermark to where all that are in sync have come."""

@@ -287,12 +287,13 @@ class ReplicaManager:
         """Its log is another now: moved to another directory, or opened again."""
         known = self._partitions.get(partition)
         if known is not None:
-            known.hosted = hosted
+            known.use(hosted)
             known.wake()
 
     # Syncing
 
     def _flush_due(self, partition: Partition) -> None:
+        """Unless one is under way, at whose end the partition looks whether it needs another."""
         work = partition.hosted.plan_flush(now_ms=self._now_ms())
         if work is not None:
             self._start(self._flush(partition, work), "flush")
@@ -303,8 +304,3 @@ class ReplicaManager:
             await self._care.carry_out(work)
         except KafkaError as failure:
             partition.synced.abandon(failure)
-            return
-        partition.flushed()
-        # Who appended while it ran waits too, even if there are few of them now.
-        if partition.hosted.has_flush_due_by_count or partition.synced.is_awaited:
-            self._flush_due(partition)

@@ -41,7 +41,7 @@ from odradek.protocol.records.batch import (
     whole_batch_bytes,
 )
 from odradek.protocol.records.builder import BatchFields
-from odradek.protocol.records.compression import Codec
+from odradek.protocol.records.compression import DECOMPRESSED_BYTES_MAX, Codec, decompress
 from odradek.protocol.records.conversion import rebuilt_for_append
 from odradek.protocol.records.crc32c import crc32c
 from odradek.protocol.records.record import TimestampType
@@ -61,6 +61,8 @@ _MESSAGE_BYTES_MIN = 26
 _MESSAGES_COUNTED_MAX = 1000
 #: More records than anybody reads while others wait.
 UNTOLD_COUNT = 2**31
+#: So many bytes, 64, take as long as a record, whether they are packed or unpacked.
+_HELD_BITS = 6
 _FIRST_VERSION_OF_MAGIC_2 = 3
 FIRST_VERSION_OF_ZSTD = 7
 
@@ -106,8 +108,25 @@ def reading_cost(records: Buffer, rules: AppendRules) -> int:
 
 
 def packing_cost(attributes: int, size_bytes: int) -> int:
-    """What is packed may hold many times as much."""
-    return size_bytes >> (4 if attributes & _CODEC_BITS else 6)
+    """At least: what is packed may hold a thousand times as much."""
+    return size_bytes >> (4 if attributes & _CODEC_BITS else _HELD_BITS)
+
+
+def holding_cost(records: Buffer, *, most: int) -> int:
+    """What comes to the ``reading_cost`` of one batch by how much it really holds.
+
+    It has to be unpacked to be known, but no further than ``most`` is reached; beyond that, and if
+    it cannot be unpacked, it is UNTOLD_COUNT.
+    """
+    if records[MAGIC_POSITION] != MAGIC or not _codec_bits_at(records):
+        return 0
+    batch = RecordBatch(records)
+    packed = batch.view[HEADER_BYTES : batch.size_bytes]
+    max_bytes = min(most << _HELD_BITS, DECOMPRESSED_BYTES_MAX)
+    try:
+        return len(decompress(batch.codec, packed, max_bytes=max_bytes)) >> _HELD_BITS
+    except CorruptMessage:
+        return UNTOLD_COUNT
 
 
 def _messages_in(records: Buffer) -> int:

@@ -19,6 +19,7 @@ Owner: the event loop.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from types import TracebackType
@@ -49,6 +50,7 @@ class HostedLog:
         "is_name_synced",
         "is_shedding",
         "log",
+        "on_flushed",
         "topic_id",
     )
 
@@ -67,6 +69,8 @@ class HostedLog:
         self.is_future = is_future
         self.is_name_synced = is_name_synced
         self.is_flushing = False
+        #: Called when a flush has ended, whoever had planned it, or has become pointless.
+        self.on_flushed: Callable[[], None] = _nothing
         #: Its files were not as they should have been, and what was changed is not synced.
         self.is_mended = False
         #: Whether a restart would give way to another log of the same name: see moving.py.
@@ -151,6 +155,8 @@ class HostedLog:
                 before = self.log.recovery_point
                 self.log.flushed(plan, now_ms=now_ms)
                 self._close_synced(before)
+            if is_done or is_pointless():
+                self.on_flushed()
 
         return DiskWork(
             self.directory,
@@ -172,6 +178,10 @@ class HostedLog:
 
     def __repr__(self) -> str:
         return f"HostedLog({self.log}, {self.directory})"
+
+
+def _nothing() -> None:
+    """Nobody waits."""
 
 
 def _sync_new(plan: FlushPlan) -> None:

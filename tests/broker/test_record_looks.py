@@ -104,6 +104,14 @@ async def test_only_what_has_many_records_is_waited_for(tmp_path, reader):
     assert told(await in_the_end(later)) == (1, 6000, 5)
 
 
+async def test_a_small_batch_that_holds_much_is_read_elsewhere(tmp_path, reader):
+    swollen = records_batch(bytes(100_000), timestamp=6000, codec=Codec.ZSTD)
+    hosting, _ = filled(tmp_path, swollen)
+    later = listed(hosting, reader, 5000)
+    assert inspect.isawaitable(later)
+    assert told(await in_the_end(later)) == (0, 6000, 5)
+
+
 async def test_a_wrapper_does_not_tell_how_many_it_holds_and_is_read_elsewhere(tmp_path, reader):
     hosting, partition = filled(tmp_path)
     inner = b"".join(message(1, b"v", offset=place, timestamp=10 + place) for place in range(3))

@@ -9,8 +9,10 @@ from odradek.broker.disk import Disk
 from odradek.broker.failures import CANNOT_START
 from odradek.broker.server import NotReached, Server
 from odradek.broker.settings.sources import load
+from odradek.broker.store import FILE_NAME
 from odradek.broker.worker import Worker
 from odradek.storage.manager.directories import LogDirectories
+from odradek.storage.meta_properties import DirectoryRefused
 from tests.support.free_ports import free_port
 from tests.support.loops import at_end
 
@@ -41,6 +43,32 @@ async def test_logs_of_nobody_are_kept_and_told_of_and_hold_up_no_start(tmp_path
     told = [record.message for record in caplog.records if record.levelname == "WARNING"]
     assert told == ["No partitions of this broker, but their logs are kept: ghost-0, ghost-1"]
     assert (tmp_path / "logs" / "ghost-1" / "00000000000000000000.log").exists()
+
+
+async def test_a_directory_that_is_put_before_the_others_has_no_store_of_its_own(tmp_path):
+    old, new = tmp_path / "old", tmp_path / "new"
+    for directories in (f"{old}", f"{new},{old}"):
+        broker = broker_on(directories)
+        await broker.start()
+        await broker.stop()
+    assert (old / FILE_NAME).exists()
+    assert not (new / FILE_NAME).exists()
+
+
+async def test_a_store_that_is_gone_is_not_made_anew_unless_the_directories_are_nobodys(tmp_path):
+    first, second = tmp_path / "first", tmp_path / "second"
+    broker = broker_on(f"{first},{second}")
+    await broker.start()
+    await broker.stop()
+    first.rename(tmp_path / "not mounted")
+    with pytest.raises(DirectoryRefused, match=rf"{FILE_NAME}, .*{second} belongs to a cluster"):
+        await broker_on(f"{first},{second}").start()
+    assert not (first / FILE_NAME).exists()
+    assert DirectoryRefused in CANNOT_START
+    # The way out that it tells of.
+    (second / "meta.properties").unlink()
+    await broker_on(f"{first},{second}").start()
+    assert (first / FILE_NAME).exists()
 
 
 async def test_a_directory_is_let_go_of_when_nobody_works_on_its_files_any_more(

@@ -4,10 +4,11 @@ import asyncio
 
 import pytest
 
+from odradek.controller import config_changes
 from odradek.controller.config_changes import EXPIRATION_MS, ConfigChanges
 from odradek.controller.registration import create_roots
 from odradek.controller.store import paths
-from odradek.controller.store.base import NodeExists
+from odradek.controller.store.base import NodeExists, NotPermitted
 from odradek.controller.store.payloads.config import ConfigChange, EntityConfig
 from odradek.protocol.errors import InvalidConfig
 from tests.support.stores import NOW_MS
@@ -24,6 +25,7 @@ class Scene:
         self.store = store
         self.told = []
         self.refuses = ()
+        self.fails_at = None
         self.now_ms = 0
         self._group = group
         self._is_told = asyncio.Event()
@@ -31,6 +33,8 @@ class Scene:
     async def take(self, entity, config):
         self.told.append((str(entity), dict(config)))
         self._is_told.set()
+        if entity == self.fails_at:
+            raise ZeroDivisionError
         if entity in self.refuses:
             raise InvalidConfig("a test has its way")
 
@@ -145,6 +149,31 @@ async def test_what_is_refused_keeps_nothing_else_from_being_told(stores, caplog
         await scene.configure(B, y="2")
         await scene.until_told(("topics/a", {"x": "1"}), ("topics/b", {"y": "2"}))
     assert "topics/a has no effect" in caplog.text
+
+
+async def test_who_cannot_act_on_a_change_keeps_nothing_else_from_being_told(stores, caplog):
+    async with Watching(stores) as scene:
+        scene.fails_at = A
+        await scene.configure(A, x="1")
+        await scene.configure(B, y="2")
+        await scene.until_told(("topics/a", {"x": "1"}), ("topics/b", {"y": "2"}))
+    assert "ZeroDivisionError" in caplog.text
+
+
+async def test_what_could_not_be_read_is_looked_for_again(stores, caplog, monkeypatch):
+    monkeypatch.setattr(config_changes, "RETRY_S", 0)
+    async with Watching(stores) as scene:
+        children, refusals = scene.store.children, [NotPermitted("x"), NotPermitted("y")]
+
+        async def refused(*arguments):
+            if refusals:
+                raise refusals.pop()
+            return await children(*arguments)
+
+        monkeypatch.setattr(scene.store, "children", refused)
+        await scene.configure(A, x="1")
+        await scene.until_told(("topics/a", {"x": "1"}))
+    assert caplog.text.count("looked for again in a while: NotPermitted") == 2
 
 
 async def test_notices_are_taken_away_when_they_are_old(stores):

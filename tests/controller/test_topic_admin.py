@@ -24,6 +24,7 @@ from odradek.protocol.errors import (
 from tests.support.controller_scene import controller_scene, registration
 from tests.support.stores import Seen
 from tests.support.topic_entries import growth_entry, topic_entry
+from tests.support.turn_counting import in_turns
 
 CONFIG = {"retention.ms": "7"}
 
@@ -113,6 +114,29 @@ async def test_a_topic_without_settings_has_a_configuration_too(stores):
     await created(admin, topic_entry("t"))
     value, _ = await store.get(paths.topic_config("t").path)
     assert value == b'{"version":1,"config":{}}'
+
+
+async def test_what_is_refused_is_one_line_in_the_log(stores, caplog):
+    caplog.set_level("INFO", "odradek.controller.topic_admin")
+    _, admin = await opened(stores)
+    await admin.plan_topics([topic_entry(f"t{number}", factor=4) for number in range(100)])
+    await admin.plan_growths([growth_entry(f"t{number}", count=2) for number in range(3)])
+    created, grown = [record.message for record in caplog.records]
+    assert created.startswith("Topics are not created: 't0': Replication factor 4 ")
+    assert created.count("Replication factor 4") == 10
+    assert created.endswith(" And 90 more.")
+    assert grown.startswith("Topics get no partitions: 't0': Topic 't0' does not exist. 't1': ")
+
+
+async def test_others_have_their_turns_while_topics_are_planned(stores):
+    _, admin = await opened(stores)
+    await created(admin, *[topic_entry(f"t{number}") for number in range(50)])
+    refused = [topic_entry(f"t{number}") for number in range(50)]
+    grown = [growth_entry(f"t{number}", count=1) for number in range(50)]
+    for planning in (admin.plan_topics(refused), admin.plan_growths(grown)):
+        plans, turns = await in_turns(planning)
+        assert all(isinstance(plan, KafkaError) for plan in plans.values())
+        assert turns >= 50
 
 
 async def test_planning_writes_nothing(stores):

@@ -7,11 +7,11 @@ from random import Random
 
 import pytest
 
+from odradek.controller import topic_requests
 from odradek.controller.assignment import Assignment
 from odradek.controller.store.payloads.config import EntityConfig
 from odradek.controller.store.payloads.topic import TopicAssignment
 from odradek.controller.topic_requests import (
-    PARTITIONS_MAX,
     Known,
     TopicDefaults,
     planned_growth,
@@ -139,8 +139,17 @@ def test_without_brokers_there_is_no_place():
         planned(topic_entry(partitions=1, factor=1), Known(racks={}))
 
 
-@pytest.mark.parametrize("count", [PARTITIONS_MAX + 1, 2**31 - 1])
-def test_more_partitions_than_a_node_holds_are_not_even_placed(count):
+#: What fits into a node with one replica for each, on brokers of one digit.
+MOST = 84_240
+
+
+def test_as_many_partitions_may_be_as_a_node_holds():
+    assert len(planned(topic_entry(partitions=MOST, factor=1)).topic.partitions) == MOST
+
+
+@pytest.mark.parametrize("count", [MOST + 20, 2**31 - 1])
+def test_more_partitions_than_a_node_holds_are_not_even_placed(count, monkeypatch):
+    monkeypatch.delattr(topic_requests, "placed_replicas")
     with pytest.raises(InvalidPartitions, match=str(count)):
         planned(topic_entry(partitions=count, factor=1))
     with pytest.raises(InvalidPartitions, match=str(count)):

@@ -1,5 +1,7 @@
 """Requests that are in order, and ask for tens of thousands of things at once."""
 
+import time
+
 import pytest
 
 from odradek.protocol.api_keys import ApiKey
@@ -7,6 +9,8 @@ from odradek.protocol.error_codes import ErrorCode
 from tests.support.wire_client import WireClient
 
 MANY = 40_000
+#: Of what takes longer each.
+FEWER = 500
 #: How many times others are answered meanwhile.  If it were done in one go, it would be a few.
 TURNS_MIN = 20
 
@@ -52,6 +56,45 @@ LARGE = {
             ],
         },
     ),
+    ApiKey.ALTER_REPLICA_LOG_DIRS: (
+        2,
+        {
+            "dirs": [
+                {"path": "/nowhere", "topics": [{"name": TOPIC, "partitions": [*range(MANY // 4)]}]}
+            ]
+        },
+    ),
+    ApiKey.DESCRIBE_CONFIGS: (
+        4,
+        {
+            "resources": [
+                {"resource_type": 2, "resource_name": f"{TOPIC}-{index}"}
+                for index in range(MANY // 4)
+            ]
+        },
+    ),
+    ApiKey.CREATE_TOPICS: (
+        5,
+        {
+            "topics": [
+                {"name": f"{TOPIC}-{index}", "num_partitions": 1, "replication_factor": 1}
+                for index in range(FEWER)
+            ],
+            "timeout_ms": 1000,
+            "validate_only": True,
+        },
+    ),
+    ApiKey.CREATE_PARTITIONS: (
+        3,
+        {
+            "topics": [
+                {"name": f"{TOPIC}-{index}", "count": 2, "assignments": None}
+                for index in range(FEWER)
+            ],
+            "timeout_ms": 1000,
+            "validate_only": True,
+        },
+    ),
 }
 
 
@@ -66,6 +109,41 @@ def test_y3_a_large_request_lets_others_have_their_turns(broker, key):
             turns += 1
         client.answer(key, version)
     assert turns >= TURNS_MIN
+
+
+def test_y3_topics_of_too_many_partitions_hold_up_nobody(broker):
+    entries = [
+        {"name": f"{TOPIC}-{index}", "num_partitions": 120_000, "replication_factor": 1}
+        for index in range(10)
+    ]
+    with WireClient(broker.address) as client:
+        began = time.monotonic()
+        answer = client.call(ApiKey.CREATE_TOPICS, 5, topics=entries, timeout_ms=1000)
+        assert time.monotonic() - began < 1
+    assert {each.error_code for each in answer.topics} == {ErrorCode.INVALID_PARTITIONS.code}
+
+
+def test_y3_what_is_quoted_of_a_request_is_not_too_long_to_be_told(broker):
+    gaps = [{"partition_index": index + 1, "broker_ids": [1]} for index in range(MANY // 4)]
+    entry = {
+        "name": TOPIC,
+        "num_partitions": -1,
+        "replication_factor": -1,
+        "assignments": gaps,
+    }
+    with WireClient(broker.address) as client:
+        answer = client.call(ApiKey.CREATE_TOPICS, 3, topics=[entry], timeout_ms=1000)
+    assert answer.topics[0].error_code == ErrorCode.INVALID_REPLICA_ASSIGNMENT.code
+    assert answer.topics[0].error_message.startswith("Partitions must be numbered from 0")
+
+
+def test_y3_reassignments_of_what_is_not_there_are_one_line_in_the_log(broker):
+    partitions = [{"partition_index": index, "replicas": [1]} for index in range(MANY // 4)]
+    with WireClient(broker.address) as client:
+        asked = [{"name": TOPIC, "partitions": partitions}]
+        answer = client.call(ApiKey.ALTER_PARTITION_REASSIGNMENTS, 0, topics=asked)
+    assert len(answer.responses[0].partitions) == MANY // 4
+    assert broker.log_text.count("not reassigned") == 1
 
 
 def test_y3_what_nobody_knows_is_not_remembered_without_end(broker):

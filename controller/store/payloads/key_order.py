@@ -10,20 +10,25 @@ written out beside it instead.  Not imitated: Scala's immutable maps of five key
 of a broker) and its sets of partitions, which we leave in the order they are given in.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from struct import iter_unpack
 from typing import TypeVar
 
 Value = TypeVar("Value")
 
 BUCKETS_MIN = 16
+SIGN_BIT = 2**31
 
 
 def like_mutable_map(entries: Mapping[str, Value]) -> dict[str, Value]:
     """As Scala's mutable.HashMap: within a bucket by hash."""
     last = _buckets(len(entries)) - 1
-    hashes = {key: _spread_hash(key) for key in entries}
-    in_order = sorted(entries, key=lambda key: (hashes[key] & last, _signed(hashes[key])))
-    return {key: entries[key] for key in in_order}
+    places = {}
+    for key in entries:
+        hashed = _spread_hash(key)
+        # Hashes are signed numbers: with that bit the other way round they compare as unsigned.
+        places[key] = (hashed & last) << 32 | hashed ^ SIGN_BIT
+    return {key: entries[key] for key in sorted(entries, key=places.__getitem__)}
 
 
 def like_properties(entries: Mapping[str, Value]) -> dict[str, Value]:
@@ -42,12 +47,12 @@ def _buckets(count: int) -> int:
 
 def _spread_hash(key: str) -> int:
     """Of a Java string, its upper half mixed into the lower; as an unsigned number."""
-    units = key.encode("utf-16-be")
+    units = key.encode() if key.isascii() else _utf16_units(key)
     hashed = 0
-    for high, low in zip(units[::2], units[1::2], strict=True):
-        hashed = (31 * hashed + (high << 8 | low)) & 0xFFFFFFFF
+    for unit in units:
+        hashed = 31 * hashed + unit & 0xFFFFFFFF
     return hashed ^ hashed >> 16
 
 
-def _signed(number: int) -> int:
-    return number - 2**32 if number >= 2**31 else number
+def _utf16_units(key: str) -> Iterator[int]:
+    return (unit for (unit,) in iter_unpack(">H", key.encode("utf-16-be")))

@@ -13,5 +13,10 @@ def test_what_the_code_says_is_not_said_again():
     assert words(None) is None
 
 
+def test_of_too_many_words_the_first_are_told():
+    told = words(InvalidTopic("x" * 40_000))
+    assert told == "x" * 2000 + "..."
+
+
 def test_mistakes_of_our_own_are_not_told():
     assert words(KafkaError("The disk has no room for /var/secret.")) is None

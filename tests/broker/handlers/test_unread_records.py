@@ -13,6 +13,7 @@ from odradek.protocol.api.produce import ProduceRequest
 from odradek.protocol.error_codes import ErrorCode
 from odradek.protocol.errors import RequestTimedOut
 from odradek.protocol.records.batch import RecordBatch
+from odradek.protocol.records.builder import BatchBuilder, BatchFields
 from odradek.protocol.records.compression import Codec
 from odradek.protocol.records.record import Record
 from odradek.storage.paths import Content
@@ -50,6 +51,15 @@ def lying(batch, *, count):
     """Its header tells of so many records."""
     codec = RecordBatch(batch).codec
     return batch_around(bytes(batch[61:]), count=count, last_delta=count - 1, codec=codec)
+
+
+def swollen(codec):
+    """Few bytes, but for snappy, that hold 100 KB."""
+    builder = BatchBuilder(BatchFields(codec=codec))
+    builder.append(timestamp=NOW_MS, key=b"k", value=bytes(100_000))
+    batch = builder.build()
+    assert len(batch) < 8000
+    return batch
 
 
 #: Settings, records, and the version of the request.
@@ -109,9 +119,20 @@ SETS = {
     "a wrapper around damage": ({}, wrapper(1, OLD * MANY + flipped(OLD)), 2),
     "a wrapper behind a message": (COMPACTED, OLD + wrapper(1, OLD * MANY), 2),
     "nothing to read": ({}, ZSTD, 9),
+    **{
+        f"compacted, small, holding much, {codec.name}": (COMPACTED, swollen(codec), 9)
+        for codec in Codec
+        if codec is not Codec.NONE
+    },
+    "compacted, small": (COMPACTED, records_batch(b"a", key=b"k", codec=Codec.GZIP), 9),
 }
 #: What nobody has to read.
-AT_ONCE = {"nothing to read", "old messages, too new for them", "compacted, two batches"}
+AT_ONCE = {
+    "nothing to read",
+    "old messages, too new for them",
+    "compacted, two batches",
+    "compacted, small",
+}
 
 
 @pytest.fixture(scope="module")

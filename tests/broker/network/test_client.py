@@ -7,6 +7,7 @@ from contextlib import suppress
 import pytest
 
 from odradek.broker.network.client import BrokerClient
+from odradek.broker.network.own_connections import OwnConnections
 from odradek.protocol.api.heartbeat import HeartbeatRequest, HeartbeatResponse
 from odradek.protocol.api_keys import ApiKey
 from odradek.protocol.errors import DecodeError
@@ -125,6 +126,13 @@ async def test_a_broker_that_is_not_there_is_an_os_error():
     client = await broker.start()
     await broker._close()
     with pytest.raises(ConnectionRefusedError):
+        await client.send(REQUEST, version=4)
+
+
+@pytest.mark.parametrize("own", [None, OwnConnections(lambda: None)])
+async def test_a_host_that_is_no_name_is_an_os_error(own):
+    client = BrokerClient("my..host", 9092, client_id="1", timeout_s=30, own=own)
+    with pytest.raises(OSError, match=r"my\.\.host is no name of a host"):
         await client.send(REQUEST, version=4)
 
 

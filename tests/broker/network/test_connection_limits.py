@@ -35,7 +35,7 @@ def test_there_is_room_until_there_are_too_many(clock):
         assert counted.has_room("PLAINTEXT")
         assert counted.admit("PLAINTEXT", host)
     assert not counted.has_room("PLAINTEXT")
-    assert not counted.is_exceeded()
+    assert counted.excess == 0
     counted.release("a")
     assert counted.has_room("PLAINTEXT")
     assert counted.total == 1
@@ -49,7 +49,7 @@ def test_brokers_and_the_controller_always_have_room(clock):
         assert counted.is_privileged(privileged)
         assert counted.has_room(privileged)
     counted.admit("BROKERS", "b")
-    assert counted.is_exceeded()
+    assert counted.excess == 1
 
 
 def test_the_only_listener_is_not_privileged(clock):
@@ -69,9 +69,10 @@ def test_an_address_has_its_own_limit_and_others_have_the_general_one(clock):
     assert counted.admit("PLAINTEXT", "10.0.0.1")
 
 
-def test_a_host_that_is_not_found_has_no_limit_of_its_own(clock, caplog):
-    limits(clock, max_connections_per_ip_overrides="no-such-host.invalid:5")
-    assert "no-such-host.invalid is not found" in caplog.text
+@pytest.mark.parametrize("host", ["no-such-host.invalid", "10.0.0..1", "a" * 64])
+def test_a_host_that_is_not_found_has_no_limit_of_its_own(clock, caplog, host):
+    limits(clock, max_connections_per_ip_overrides=f"{host}:5")
+    assert f"{host} is not found" in caplog.text
 
 
 def test_a_second_s_worth_may_come_at_once_and_then_one_at_a_time(clock):

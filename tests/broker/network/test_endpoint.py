@@ -46,6 +46,8 @@ def test_a_name_stands_for_its_protocol():
         ("://host:1", "must have a name"),
         ("PLAINTEXT://:65536", "must have ports between 0 and 65535"),
         ("PLAINTEXT://:-1", "must have ports between 0 and 65535"),
+        ("PLAINTEXT://my..host:1", "names of hosts, but 'my..host' is none"),
+        (f"PLAINTEXT://{'x' * 64}.org:1", "must have names of hosts"),
         ("OTHER://:1", "names OTHER"),
         ("PLAINTEXT://:1,plaintext://:2", "has PLAINTEXT twice"),
     ],

@@ -1,5 +1,6 @@
 """Listening sockets: what is bound, and what others are told."""
 
+import re
 import socket
 
 import pytest
@@ -32,9 +33,10 @@ def test_a_host_that_is_not_ours_is_one_clear_line():
         opened("192.0.2.1")
 
 
-def test_a_host_that_nobody_knows_is_one_clear_line():
-    with pytest.raises(ListenerError, match=r"PLAINTEXT://no-such-host\.invalid:0 cannot"):
-        opened("no-such-host.invalid")
+@pytest.mark.parametrize("host", ["no-such-host.invalid", "10.0.0..1", "a" * 64])
+def test_a_host_that_nobody_knows_is_one_clear_line(host):
+    with pytest.raises(ListenerError, match=rf"PLAINTEXT://{re.escape(host)}:0 cannot"):
+        opened(host)
 
 
 def test_the_receive_buffer_is_what_the_setting_says():

@@ -57,7 +57,7 @@ async def test_part_of_a_frame_counts_as_something():
     client = scene.connect("slow")
     scene.now += IDLE_S - 1
     await client.send(framed(b"abc")[:5])
-    await until(lambda: scene.processor.least_recently_used().used_at == scene.now)
+    await until(lambda: scene.processor.connections()[0].used_at == scene.now)
     scene.now += 2
     scene.processor.close_idle()
     assert scene.ended == []
@@ -136,16 +136,17 @@ async def test_the_dead_are_closed_even_if_the_loop_says_nothing():
     scene.processor.close_all()
 
 
-async def test_the_least_recently_used_is_the_one_that_was_quiet_for_longest():
+async def test_of_each_connection_it_is_known_when_it_was_used_last():
     scene = Scene()
-    assert scene.processor.least_recently_used() is None
+    assert scene.processor.connections() == []
     clients = [scene.connect(name) for name in "abc"]
     for client in clients:
         scene.now += 1
         await client.ask(b"x")
     scene.now += 1
     await clients[0].ask(b"x")
-    assert scene.processor.least_recently_used().peer.connection_id == "b"
+    used = sorted(scene.processor.connections(), key=lambda each: each.used_at)
+    assert [each.peer.connection_id for each in used] == ["b", "c", "a"]
     scene.processor.close("b", "the test says so")
     scene.processor.close("b", "it is gone already")
     assert scene.ended == ["b"]

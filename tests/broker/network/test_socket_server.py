@@ -252,37 +252,6 @@ async def test_memory_bounds_what_is_read_and_everyone_gets_a_turn(threads):
     assert [await client.receive() for client in clients] == [b"held"] * 6
 
 
-async def test_beyond_the_most_connections_others_wait_for_a_place():
-    server = await serving(max_connections=2)
-    first, second = await Client.connect(server), await Client.connect(server)
-    assert await first.ask(b"1") == await second.ask(b"1") == b"1"
-    third = await Client.connect(server)
-    await third.send(framed(b"3"))
-    assert await first.ask(b"still") == b"still"
-    assert len(server) == 2
-    second.close()
-    assert await third.receive() == b"3"
-
-
-@both
-async def test_a_broker_takes_the_place_of_the_least_recently_used_client(threads):
-    server = await serving(
-        listeners=TWO_LISTENERS,
-        listener_security_protocol_map=PLAIN,
-        inter_broker_listener_name="BROKERS",
-        max_connections=2,
-        num_network_threads=threads,
-    )
-    first, second = [await Client.connect(server, "CLIENTS") for _ in range(2)]
-    for client in (first, second, first):
-        assert await client.ask(b"x") == b"x"
-    broker = await Client.connect(server, "BROKERS")
-    assert await broker.ask(b"fetch") == b"fetch"
-    assert await second.is_ended()
-    assert await first.ask(b"x") == b"x"
-    await until(lambda: len(server) == 2)
-
-
 async def test_beyond_the_most_from_one_address_connections_are_closed(caplog):
     server = await serving(max_connections_per_ip=1)
     first = await Client.connect(server)

@@ -184,6 +184,44 @@ class TestAFlushThatIsDue:
             slow.may_end.set()
         assert partition.log.recovery_point == 4
 
+    async def test_is_waited_for_also_if_one_of_the_schedule_is_under_way(
+        self, tmp_path, monkeypatch
+    ):
+        hosting = Hosting(tmp_path, flush_messages=3, flush_ms=0)
+        partition = hosting.lead()
+        slow = SlowSyncs()
+        monkeypatch.setattr(files, "system", slow)
+        assert partition.is_acknowledged(append(partition, b"a"), acks=1)
+        hosting.background.start(hosting.care.flush())
+        await asyncio.get_running_loop().run_in_executor(None, slow.begun.wait, 30)
+        second = append(partition, b"b", b"c")
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(partition.wait_until_acknowledged(second, acks=1, timeout_s=5))
+            await asyncio.sleep(0)
+            slow.may_end.set()
+        assert partition.log.recovery_point == 3
+
+    async def test_is_not_tried_again_and_again_once_the_partition_is_deleted(
+        self, tmp_path, monkeypatch
+    ):
+        hosting = Hosting(tmp_path, flush_messages=1)
+        partition = hosting.lead()
+        slow, flushes = SlowSyncs(), []
+        monkeypatch.setattr(files, "system", slow)
+        append(partition)
+        await asyncio.get_running_loop().run_in_executor(None, slow.begun.wait, 30)
+        carry_out = hosting.care.carry_out
+        monkeypatch.setattr(
+            hosting.care, "carry_out", lambda work: flushes.append(work) or carry_out(work)
+        )
+        key = partition.topic_partition
+        hosting.replicas.stop(key, leader_epoch=-2, is_deleted=True)
+        slow.may_end.set()
+        await hosting.replicas.delete([key])
+        for _ in range(20):  # as long as it takes to try it twenty times
+            await hosting.disk.run(int)
+        assert not flushes
+
     async def test_that_fails_acknowledges_nothing(self, tmp_path):
         partition = Hosting(tmp_path, flush_messages=1).lead()
         with FaultyDisk(fail_at=1, counting={"fsync"}):

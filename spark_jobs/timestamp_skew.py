@@ -33,8 +33,8 @@ LATE_MS = 60_000
 LATEST_MAX = 20
 
 SPAN = """
-    select unix_millis(min(coalesce(baseTimestamp, maxTimestamp))) as first,
-        unix_millis(max(maxTimestamp)) as last
+    select unix_millis(max(maxTimestamp))
+        - unix_millis(min(coalesce(baseTimestamp, maxTimestamp))) as spanMs
     from {batches}
 """
 # How many records are how late in which part of time: those in order, most of them, are few rows.
@@ -131,11 +131,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(call: Call) -> Result:
     sql, args = call.sql, call.args
     call.progress("reading the headers of batches")
-    span = sql(
-        SPAN, batches=call.read(view="batches", columns="baseTimestamp,maxTimestamp")
-    ).first()
-    has_times = span is not None and span["first"] is not None
-    size_ms = args.bucket or bucket_ms(span["last"] - span["first"] if has_times else 0)
+    batches = call.read(view="batches", columns="baseTimestamp,maxTimestamp")
+    (span,) = sql(SPAN, batches=batches).collect()
+    size_ms = args.bucket or bucket_ms(span["spanMs"] or 0)
     now_ms = int(args.now) if args.now is not None else time.time_ns() // 1_000_000
     call.progress("reading timestamps")
     records = call.read(columns=RECORD_COLUMNS)

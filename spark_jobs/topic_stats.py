@@ -83,8 +83,7 @@ CODECS = """
     order by topic, diskBytes desc, codec
 """
 SPAN = """
-    select unix_millis(min(firstTime)) as first, unix_millis(max(lastTime)) as last
-    from {partitions}
+    select unix_millis(max(lastTime)) - unix_millis(min(firstTime)) as spanMs from {partitions}
 """
 # What nothing came in is a part of the picture: each topic has a row for every part of its time.
 RATES = """
@@ -206,9 +205,8 @@ def run(call: Call) -> Result:
 
 
 def _rates(call: Call, batches: DataFrame, partitions: DataFrame) -> Table:
-    span = call.sql(SPAN, partitions=partitions).first()
-    has_times = span is not None and span["first"] is not None
-    size_ms = call.args.bucket or bucket_ms(span["last"] - span["first"] if has_times else 0)
+    (span,) = call.sql(SPAN, partitions=partitions).collect()
+    size_ms = call.args.bucket or bucket_ms(span["spanMs"] or 0)
     return Table(
         "rates",
         "Rates over time",

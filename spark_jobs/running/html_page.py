@@ -19,6 +19,8 @@ from odradek.spark_jobs.running.result import Table
 
 #: A page of more rows than that is nothing to look at; the other outputs have them all.
 ROWS_MAX = 1000
+#: A longer table is folded up, so that it does not hide what follows.
+ROWS_OPEN = 30
 
 _STYLE = """
 :root { color-scheme: light dark; --paper: #fff; --ink: #1c2024; --faint: #6b7480; --rule: #e2e6ea;
@@ -45,7 +47,7 @@ svg .grid { stroke: var(--rule); } svg .line { fill: none; stroke-width: 1.6; }
 .wide { overflow-x: auto; } table { border-collapse: collapse; font-variant-numeric: tabular-nums; }
 th, td { padding: .3rem .8rem .3rem 0; text-align: left; border-bottom: 1px solid var(--rule);
   white-space: nowrap; } th { color: var(--faint); font-weight: 600; }
-.number { text-align: right; }
+.number { text-align: right; } summary { cursor: pointer; color: var(--faint); }
 dl { display: grid; grid-template-columns: repeat(auto-fill, minmax(11rem, 1fr)); gap: .75rem; }
 dt { color: var(--faint); } dd { margin: 0; font-size: 1.25rem; }
 @media print { :root { color-scheme: light; --paper: #fff; --ink: #000; } }
@@ -103,10 +105,13 @@ def _table(table: Table, rows: Sequence[dict[str, Any]]) -> str:
         for row in rows[:ROWS_MAX]
     )
     more = f"<p>{len(rows) - ROWS_MAX:,} more rows are not shown.</p>" * (len(rows) > ROWS_MAX)
-    return (
+    shown = (
         f'<div class="wide"><table>\n<thead><tr>{head}</tr></thead>\n<tbody>\n{body}\n</tbody>\n'
         f"</table></div>\n{more}"
     )
+    if len(rows) <= ROWS_OPEN:
+        return shown
+    return f"<details><summary>{len(rows):,} rows</summary>\n{shown}</details>\n"
 
 
 def _class(rows: Sequence[dict[str, Any]], name: str) -> str:

@@ -11,10 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum
-from typing import TYPE_CHECKING, Any
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+from typing import Any
 
 
 class Shape(Enum):
@@ -41,7 +38,7 @@ class Table:
 
     name: str
     title: str
-    rows: DataFrame | Any  # or a pyarrow.Table
+    rows: Any  # a DataFrame, or a pyarrow.Table
     charts: Sequence[Chart] = ()
     note: str = ""
 

@@ -9,9 +9,12 @@ import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
 from odradek.spark_jobs.scan.damage import ScanFailed
+from odradek.spark_jobs.source.py_files import bring_to_workers
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -20,8 +23,8 @@ INSTALL = "Spark is missing: pip install 'odradek[spark]'"
 
 #: Times in reports are the same wherever a job runs.
 _ALWAYS = {"spark.sql.session.timeZone": "UTC"}
-#: For a person who waits for an answer; whoever uses spark-submit has said what they want.
-_BY_ITSELF = {"spark.log.level": "ERROR", "spark.ui.enabled": "false"}
+#: How Spark keeps quiet: it prints a page before it has read its own settings, if no file tells it.
+_LOGGING = Path(__file__).with_name("log4j2.properties")
 #: What spark-submit tells a program that it starts.
 _SUBMITTED = "PYSPARK_GATEWAY_PORT"
 
@@ -35,9 +38,12 @@ def spark_session(name: str, master: str | None) -> Iterator[SparkSession]:
         raise ScanFailed(INSTALL) from missing
     present = SparkSession.getActiveSession()
     session = present or _started(name, master)
-    _register(session)
     try:
-        yield session
+        with TemporaryDirectory() as folder:
+            if present is None and _SUBMITTED not in os.environ:
+                bring_to_workers(session, Path(folder))
+            _register(session)
+            yield session
     finally:
         if present is None:
             session.stop()
@@ -62,12 +68,18 @@ def _started(name: str, master: str | None) -> SparkSession:
 
 
 def _settings() -> dict[str, str]:
-    if _SUBMITTED in os.environ:
+    if _SUBMITTED in os.environ:  # whoever uses spark-submit has said what they want
         return _ALWAYS
     # On PATH there may be a Python without our packages, for workers on this machine.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    shows_progress = str(sys.stderr.isatty()).lower()
-    return {**_ALWAYS, **_BY_ITSELF, "spark.ui.showConsoleProgress": shows_progress}
+    return {
+        **_ALWAYS,
+        "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={_LOGGING.as_uri()}",
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": str(sys.stderr.isatty()).lower(),
+        # Of one machine; the 200 of a cluster take longer than the work, where that is little.
+        "spark.sql.shuffle.partitions": str(4 * (os.cpu_count() or 1)),
+    }
 
 
 def _register(session: SparkSession) -> None:

@@ -145,9 +145,11 @@ def test_nothing_to_be_drawn_is_no_figure():
     assert "None." in Read(page).texts
 
 
-def test_one_row_is_a_list_of_figures_and_very_many_are_cut():
+def test_one_row_is_a_list_of_figures_and_very_many_are_folded_up_and_cut():
     one = page_of(Table("total", "Total", pa.table({"diskBytes": [1500]})))
     assert Read(one).tags.count("dd") == 1
     many = page_of(Table("all", "All", pa.table({"n": range(ROWS_MAX + 7)})))
     assert Read(many).tags.count("tr") == ROWS_MAX + 1
     assert "7 more rows are not shown." in Read(many).texts
+    assert Read(many).tags.count("details") == 1
+    assert "details" not in Read(one).tags

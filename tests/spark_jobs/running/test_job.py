@@ -102,15 +102,18 @@ def test_the_status_of_a_job_is_that_of_its_result(spark, directory):
     assert job.main([str(directory.path)]) == 3
 
 
-def test_what_was_kept_is_let_go(spark, directory, capsys):
+def test_what_is_kept_stays_while_it_is_asked_and_is_then_let_go(spark, directory):
     def run(call):
         kept.append(call.keep(call.read(columns="partition")))
-        assert kept[0].is_cached
-        return Result([Table("all", "All", kept[0])])
+        (row,) = call.sql("select count(*) as {what} from {rows}", rows=kept[0], what="n").collect()
+        assert row["n"] == COUNT
+        assert kept[0].storageLevel.useMemory
+        return Result([])
 
     kept = []
     assert Job("try", "Try.", no_arguments, run).main([str(directory.path)]) == 0
     assert not kept[0].storageLevel.useMemory
+    assert spark.catalog.listTables() == []
 
 
 @pytest.mark.parametrize("job", JOBS, ids=lambda module: module.__name__.rpartition(".")[2])

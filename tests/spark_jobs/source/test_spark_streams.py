@@ -10,10 +10,11 @@ import pytest
 
 from odradek.spark_jobs.source.failures import one_line
 from tests.support.batches import batch_of
-from tests.support.live_topics import consumed, send, wait_until, wait_until_written_down
+from tests.support.group_members import wait_until
+from tests.support.live_topics import consumed, send, wait_until_written_down
 from tests.support.scans import LogDirectory
 
-TIMEOUT_S = 60
+TIMEOUT_S = 150
 TOPIC = "with-gzip"
 
 

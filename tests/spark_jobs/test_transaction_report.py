@@ -191,7 +191,7 @@ class TestMadeUpTransactions:
         logs.put(transaction_key("c"), transaction_value(2, 4, {}))
         logs.put(transaction_key("c"), None)
         arguments = ("--as-of", NOW_MS, "--longer-than", "31s", "--topics", "t")
-        found = run(tmp_path / "logs", *arguments)
+        found = run(tmp_path / "logs", *arguments, "--mode", "permissive")
         assert [
             (row["outcome"], row["durationMs"], row["firstOffset"], row["records"])
             for row in found.table("long")

@@ -13,9 +13,9 @@ Row = dict[str, Any]
 
 class JobRun:
     def __init__(self, main: Callable[[list[str]], int], to: Path, *arguments: object) -> None:
-        """``to`` is a file of no further use.  Nobody looks for damage: test_job.py does."""
-        unchanging = ("--mode", "dropmalformed", "--output", "json", "--to", str(to))
-        self.status = main([*map(str, arguments), *unchanging])
+        """``to`` is a file of no further use.  Nobody looks for damage, unless told by --mode."""
+        written = ["--mode", "dropmalformed", *map(str, arguments)]
+        self.status = main([*written, "--output", "json", "--to", str(to)])
         self._tables: dict[str, list[Row]] = defaultdict(list)
         for line in to.read_text().splitlines():
             row = json.loads(line)

@@ -44,7 +44,7 @@ def bring_to_workers(session: SparkSession, folder: Path) -> None:
     Before the source is registered, since Spark remembers of it which files there were by then.
     ``folder`` is to stay as long as the session: workers that start later ask for it, too.
     """
-    if not _LOCAL.fullmatch(session.sparkContext.master):
+    if not _LOCAL.fullmatch(session.sparkContext.master or "local"):
         write_py_files(folder / "odradek.zip")
         session.sparkContext.addPyFile(str(folder / "odradek.zip"))
 

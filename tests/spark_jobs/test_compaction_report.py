@@ -52,7 +52,8 @@ def fill(log, *, batches=60, seed=5):
 
 
 def overall(tmp_path, *arguments):
-    ran = JobRun(main, tmp_path / "out", tmp_path / f"{TOPIC}-0", *arguments)
+    partition = tmp_path / f"{TOPIC}-0"
+    ran = JobRun(main, tmp_path / "out", partition, *arguments, "--tables", "overall")
     assert ran.status == 0
     (row,) = ran.table("overall")
     return row

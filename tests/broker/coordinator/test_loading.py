@@ -228,6 +228,16 @@ async def test_others_have_their_turns_while_offsets_of_many_partitions_go(tmp_p
     assert not scene.groups.shard("g").offsets
 
 
+async def test_what_is_committed_while_offsets_of_deleted_partitions_go_stays(tmp_path):
+    """A topic of the same name may be there before all of them are gone."""
+    scene = Coordinating(tmp_path)
+    store_many(scene)
+    scene.groups.partitions_deleted([TopicPartition(*PLACE)])
+    store(scene, offset=0)
+    await scene.settled()
+    assert stored(scene) == 0
+
+
 async def test_a_transaction_that_ends_while_its_offsets_are_loaded_is_not_missed(tmp_path):
     scene = Coordinating(tmp_path)
     new, outside = NewCommit(PLACE, 9, 1, "", 3), Committer("", None, -1)

@@ -44,7 +44,7 @@ class GroupCoordinator:
 
     def shard(self, group_id: str) -> GroupShard:
         """Of any id; raises what whoever asks is told if it is not here."""
-        return self.shards.shard(self.lookup.partition_of(group_id))
+        return self.shards.shard(self.lookup.led_partition_of(group_id))
 
     def find_shard(self, group_id: str) -> GroupShard | None:
         """None if it is not here."""

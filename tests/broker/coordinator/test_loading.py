@@ -99,6 +99,18 @@ async def test_leadership_that_goes_while_it_loads_leaves_nothing_behind(tmp_pat
     assert len(list(scene.groups)) == 1
 
 
+async def test_nobody_is_answered_before_the_picture_has_the_topic(tmp_path):
+    """What it leads a broker hears first: groups would be sought elsewhere, and find no topics."""
+    scene = Coordinating(tmp_path)
+    store(scene)
+    known = {*scene.hosting.known.partitions}
+    scene.hosting.known.partitions.clear()
+    with pytest.raises(NotCoordinator):
+        scene.groups.shard("g")
+    scene.hosting.known.partitions |= known
+    assert stored(scene) == 5
+
+
 async def test_a_partition_that_is_stopped_is_no_longer_ours(tmp_path):
     scene = Coordinating(tmp_path)
     which = TopicPartition(CONSUMER_OFFSETS, 0)

@@ -164,9 +164,12 @@ class ClassicGroup:
         return [group_key(self.id)] if self.roster.generation > 0 else []
 
     def begin(self) -> None:
-        if len(self.roster.members) > self.home.world.settings.max_size:
+        members = self.roster.members
+        if len(members) > self.home.world.settings.max_size:
             self.prepare_rebalance("it was loaded with too many members")
-        for member in self.roster.members.values():
+        elif members and self.roster.leader is None:
+            self.prepare_rebalance("it has been downgraded")
+        for member in members.values():
             self._begin_session(member)
 
     def end(self) -> None:

@@ -220,6 +220,20 @@ def test_members_of_a_downgraded_group_rebalance_among_themselves(scene):
     assert scene.base.state == "Stable"
 
 
+def test_a_downgraded_group_that_is_loaded_rebalances(scene):
+    """Else nobody would ever read what the member that has gone had."""
+    ids = upgraded(scene)
+    generation = scene.live.group.epoch
+    scene.beat("new", -1)
+    scene.base.reload()
+    assert [heard(scene, each, generation) for each in ids] == ["REBALANCE_IN_PROGRESS"] * 2
+    joins = [scene.base.join(each, **offering("a")) for each in ids]
+    assert [each.error for each in joins] == ["NONE", "NONE"]
+    scene.base.assigned(ids)
+    scene.base.reload()
+    assert scene.base.state == "Stable"
+
+
 def test_a_group_is_not_downgraded_where_that_is_not_allowed(new_live_scene):
     scene = new_live_scene(migration_policy="upgrade")
     ids = upgraded(scene)
@@ -236,6 +250,42 @@ def test_a_static_member_that_comes_back_as_a_classic_one_downgrades_its_group(s
     group = scene.shard.groups[GROUP]
     assert isinstance(group, ClassicGroup)
     assert group.roster.instances == {"i": joined.member_id}
+
+
+def with_a_static_member_away(scene):
+    """Beside a classic one, which is told of what it has in the present epoch."""
+    scene.join("new", "a", instance_id="i")
+    old = scene.base.join(**offering("a")).result.member_id
+    has = scene.beat("new", 1, owned=of("a", 0, 1, 2, 3)).assigned
+    epoch = scene.beat("new", 1, owned=has).epoch
+    generation, given = rejoined(scene, old)
+    assert (generation, scene.live.state_name) == (epoch, "Stable")
+    assert given | has == of("a", 0, 1, 2, 3)
+    scene.beat("new", -2, instance_id="i")
+    return old, has
+
+
+def test_a_downgrade_by_a_static_member_that_comes_back_moves_nothing(scene):
+    old, had = with_a_static_member_away(scene)
+    joined = scene.base.join(**offering("a"), instance_id="i").result
+    for _ in ("as it lives", "as it is loaded"):
+        assert (scene.base.state, heard(scene, old, joined.generation)) == ("Stable", "NONE")
+        synced = scene.base.sync(
+            joined.member_id, generation=joined.generation, instance_id="i"
+        ).result
+        assert read_assigned(synced.assignment) == had
+        scene.base.reload()
+
+
+def test_a_downgrade_by_a_static_member_with_another_subscription_is_a_rebalance(scene):
+    scene.set_topic("b", 2)
+    old, _ = with_a_static_member_away(scene)
+    before = scene.live.group.epoch
+    scene.base.join(**offering("a", "b"), instance_id="i")
+    assert scene.base.state == "PreparingRebalance"
+    assert heard(scene, old, before) == "ILLEGAL_GENERATION"
+    scene.base.reload()
+    assert scene.base.state == "PreparingRebalance"
 
 
 # Members of the classic protocol

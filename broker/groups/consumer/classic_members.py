@@ -71,7 +71,6 @@ def _joined(live: LiveGroup, request: JoinRequest) -> Joined:
         return Joined(member_id=member_id, failure=MemberIdRequired())
     draft, epoch = decide_join(live.group, member_id, request, around)
     live.write(draft)
-    live.group.seen = around.topics
     member = live.group.members[member_id]
     live.heard(member)
     live.expect_rejoin(member, anew=True)

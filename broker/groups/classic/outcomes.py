@@ -57,6 +57,11 @@ class JoinRequest:
     can_skip_assignment: bool
     reason: str | None = None
 
+    def id_with(self, unique: str) -> str:
+        """Of a new member: after its instance, or else its client."""
+        prefix = self.client.id if self.instance_id is None else self.instance_id
+        return f"{prefix}-{unique}"
+
 
 class JoinedMember(NamedTuple):
     """What the leader is told of each member."""

@@ -66,9 +66,10 @@ class CoordinatorLookup:
         A broker that starts is told what it leads first, and of the cluster then: until then nobody
         knows how many partitions the topic has, nor which topics groups could read.
         """
-        if not self.is_created:
+        topic = self._cluster.topic(self.topic)
+        if topic is None:
             raise NotCoordinator(f"nothing is known of {self.topic} yet")
-        return self.partition_of(key)
+        return partition_of(key, len(topic.partitions))
 
     @property
     def is_created(self) -> bool:

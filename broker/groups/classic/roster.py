@@ -281,4 +281,4 @@ def _restored(stored: GroupMetadataValue.MemberMetadata, protocol: str | None) -
 
 def names_of(offers: Iterable[Offer]) -> frozenset[str]:
     """Each once, however often it is offered."""
-    return frozenset(offer.name for offer in offers)
+    return frozenset([offer.name for offer in offers])

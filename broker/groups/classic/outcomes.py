@@ -4,7 +4,7 @@ An outcome with a failure is one too: a client that must learn its member's id i
 with MEMBER_ID_REQUIRED.  One that is of the log tells of what was written, and waits until that is
 replicated; those of classic groups are not made before.
 
-Owner: none; to be treated as immutable, by any thread.  Frozen, they would take two to six times as
+Owner: none; to be treated as immutable, by any thread.  Frozen, they would take three times as
 long to make, and a rebalance makes some for each member.
 """
 

@@ -13,7 +13,7 @@ from collections.abc import Callable, Collection, Mapping
 from typing import Protocol
 
 from odradek.broker.metadata.picture import Node, Topic
-from odradek.protocol.errors import CoordinatorNotAvailable, KafkaError
+from odradek.protocol.errors import CoordinatorNotAvailable, KafkaError, NotCoordinator
 from odradek.protocol.internal.key_partition import partition_of
 
 #: For how long a new topic's leaders are waited for; longer than it takes, shorter than any client.
@@ -59,6 +59,17 @@ class CoordinatorLookup:
         topic = self._cluster.topic(self.topic)
         count = self._configured_count() if topic is None else len(topic.partitions)
         return partition_of(key, count)
+
+    def led_partition_of(self, key: str) -> int:
+        """As whoever coordinates asks; raises NotCoordinator before the picture has the topic.
+
+        A broker that starts is told what it leads first, and of the cluster then: until then nobody
+        knows how many partitions the topic has, nor which topics groups could read.
+        """
+        topic = self._cluster.topic(self.topic)
+        if topic is None:
+            raise NotCoordinator(f"nothing is known of {self.topic} yet")
+        return partition_of(key, len(topic.partitions))
 
     @property
     def is_created(self) -> bool:

@@ -7,6 +7,7 @@ id, whether there is a group of that id or not.
     coordinator.py      the shards, and which of them a group is in
     shard.py            one partition's groups and offsets, and its log
     world.py            what groups need of the world: time, ids, settings
+    home.py             what a group needs of its shard
     group.py            what a group of any kind can tell
     records.py          keys and values of the log, and what each is applied to
     offsets.py          the offsets of one group id, committed and pending

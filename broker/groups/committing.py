@@ -175,16 +175,8 @@ def delete_offsets(
     return outcomes
 
 
-def forgetting(shard: GroupShard, group_id: str, places: Sequence[Place]) -> Iterator[int]:
-    """Delete what there is at these places, some at a time; how many of those were there.
-
-    In between, others may have their turns.  Raises what the log does.
-    """
-    for begin in range(0, len(places), AT_ONCE):
-        yield _forget(shard, group_id, places[begin : begin + AT_ONCE])
-
-
 def _forget(shard: GroupShard, group_id: str, places: Iterable[Place]) -> int:
+    """Delete what there is at these places; how many there were.  Raises what the log does."""
     offsets = shard.offsets.get(group_id)
     gone = [] if offsets is None else [place for place in places if offsets.has(place)]
     if offsets is None or not gone:
@@ -199,9 +191,19 @@ def _forget(shard: GroupShard, group_id: str, places: Iterable[Place]) -> int:
     return len(gone)
 
 
+def _older(
+    shard: GroupShard, group_id: str, places: Iterable[Place], before: int
+) -> Iterable[Place]:
+    offsets = shard.offsets.get(group_id)
+    return () if offsets is None else [each for each in places if offsets.is_older(each, before)]
+
+
 def forget(shard: GroupShard, group_id: str, places: Sequence[Place]) -> int:
-    """All of them in one go."""
-    return sum(forgetting(shard, group_id, places))
+    """All of them, some at a time, in one go."""
+    return sum(
+        _forget(shard, group_id, places[begin : begin + AT_ONCE])
+        for begin in range(0, len(places), AT_ONCE)
+    )
 
 
 def forget_group_if_unused(shard: GroupShard, group_id: str) -> None:
@@ -224,13 +226,17 @@ def forget_group(shard: GroupShard, group: Group) -> None:
 
 
 def forgetting_partitions(
-    shard: GroupShard, group_id: str, partitions: Sequence[Place]
+    shard: GroupShard, group_id: str, partitions: Sequence[Place], *, before: int
 ) -> Iterator[None]:
-    """They are gone, and so are their offsets; where that cannot be written, until it expires."""
+    """They are gone, and so is what was committed for them before this offset of the log.
+
+    Where that cannot be written, it stays until it expires.
+    """
     count = 0
     try:
-        for some in forgetting(shard, group_id, partitions):
-            count += some
+        for begin in range(0, len(partitions), AT_ONCE):
+            some = partitions[begin : begin + AT_ONCE]
+            count += _forget(shard, group_id, _older(shard, group_id, some, before))
             yield
         if count:
             forget_group_if_unused(shard, group_id)

@@ -44,7 +44,7 @@ class GroupCoordinator:
 
     def shard(self, group_id: str) -> GroupShard:
         """Of any id; raises what whoever asks is told if it is not here."""
-        return self.shards.shard(self.lookup.partition_of(group_id))
+        return self.shards.shard(self.lookup.led_partition_of(group_id))
 
     def find_shard(self, group_id: str) -> GroupShard | None:
         """None if it is not here."""
@@ -74,15 +74,19 @@ class GroupCoordinator:
         )
 
     def partitions_deleted(self, partitions: Sequence[TopicPartition]) -> None:
-        """Their offsets go too."""
-        self._means.start(self._forget_partitions(partitions), "offsets of deleted partitions")
+        """Their offsets go too; not what is committed meanwhile, for a topic of the same name."""
+        ends = [(shard, shard.log.end_offset) for shard in self.shards]
+        work = self._forget_partitions(partitions, ends)
+        self._means.start(work, "offsets of deleted partitions")
 
-    async def _forget_partitions(self, partitions: Sequence[TopicPartition]) -> None:
+    async def _forget_partitions(
+        self, partitions: Sequence[TopicPartition], ends: Iterable[tuple[GroupShard, int]]
+    ) -> None:
         await _in_turns(
             step
-            for shard in self.shards
+            for shard, end in ends
             for group_id in [*shard.offsets]
-            for step in forgetting_partitions(shard, group_id, partitions)
+            for step in forgetting_partitions(shard, group_id, partitions, before=end)
         )
 
     async def forget_unused(self) -> None:

@@ -10,9 +10,6 @@ from typing import NamedTuple, Protocol
 
 from odradek.broker.groups.offsets import Commit
 
-#: The generation, or member epoch, of whoever is no member.
-NO_GENERATION = -1
-
 
 class GroupType(Enum):
     """As ListGroups tells it."""
@@ -56,7 +53,7 @@ class Group(Protocol):
 
     @property
     def is_empty(self) -> bool:
-        """Whether it has no members, nor any that are about to be, and so may be deleted."""
+        """Whether it has no members, and so may be deleted, even if somebody was told an id."""
 
     def check_commit(self, committer: Committer, *, is_transactional: bool) -> None:
         """Refuse whoever may not commit; who may has shown that it is alive."""

@@ -85,6 +85,11 @@ class GroupOffsets:
         """Whether there is anything of it."""
         return place in self.committed or self.is_pending(place)
 
+    def is_older(self, place: Place, record_offset: int) -> bool:
+        """Whether all that there is of it comes before this in the log."""
+        found = (commits.get(place) for commits in (self.committed, *self.pending.values()))
+        return all(each.record_offset < record_offset for each in found if each is not None)
+
     def places(self) -> Iterator[Place]:
         """All that there is anything of."""
         seen = dict.fromkeys(self.committed)

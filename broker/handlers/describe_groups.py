@@ -19,6 +19,7 @@ from odradek.broker.turns import FEW, Turn
 from odradek.protocol.api.describe_groups import DescribeGroupsRequest, DescribeGroupsResponse
 from odradek.protocol.errors import GroupIdNotFound, KafkaError, code_of
 
+#: Which also has words for it.
 _FIRST_VERSION_OF_NOT_FOUND = 6
 
 Shown = DescribeGroupsResponse.Group
@@ -52,10 +53,10 @@ def _described(groups: GroupCoordinator, group_id: str, call: Call[DescribeGroup
             raise GroupIdNotFound(f"Group {group_id} is not a classic group.")
     except GroupIdNotFound as failure:
         if call.version >= _FIRST_VERSION_OF_NOT_FOUND:
-            return _nobody(group_id, GroupState.DEAD.value, failure)
+            return _nobody(group_id, GroupState.DEAD.value, failure, version=call.version)
         shown = _nobody(group_id, GroupState.DEAD.value)
     except KafkaError as failure:
-        return _nobody(group_id, "", failure)
+        return _nobody(group_id, "", failure, version=call.version)
     else:
         shown = _shown(group) if group else _nobody(group_id, GroupState.EMPTY.value)
     if call.request.include_authorized_operations:
@@ -87,10 +88,12 @@ def _shown(group: ClassicGroup) -> Shown:
     )
 
 
-def _nobody(group_id: str, state: str, failure: KafkaError | None = None) -> Shown:
+def _nobody(
+    group_id: str, state: str, failure: KafkaError | None = None, *, version: int = 0
+) -> Shown:
     return Shown(
         error_code=code_of(failure),
-        error_message=words(failure),
+        error_message=words(failure) if version >= _FIRST_VERSION_OF_NOT_FOUND else None,
         group_id=group_id,
         group_state=state,
         protocol_type="",
@@ -102,5 +105,7 @@ def _nobody(group_id: str, state: str, failure: KafkaError | None = None) -> Sho
 def refused(call: Call[DescribeGroupsRequest], failure: KafkaError) -> DescribeGroupsResponse:
     """All of it, for one reason."""
     return DescribeGroupsResponse(
-        groups=[_nobody(group_id, "", failure) for group_id in call.request.groups]
+        groups=[
+            _nobody(group_id, "", failure, version=call.version) for group_id in call.request.groups
+        ]
     )

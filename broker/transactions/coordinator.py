@@ -76,7 +76,7 @@ class TransactionCoordinator:
         """Raises what whoever asks is told if it is not here."""
         if not transactional_id:
             raise InvalidRequest("an empty transactional id")
-        return self.shards.shard(self.lookup.partition_of(transactional_id))
+        return self.shards.shard(self.lookup.led_partition_of(transactional_id))
 
     # What need not wait is answered in the same call; else ``Later`` is to be called and awaited.
 

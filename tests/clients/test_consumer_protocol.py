@@ -240,6 +240,29 @@ def test_a_group_is_upgraded_member_by_member_and_downgraded_again(
     assert "Traceback" not in broker.log_text
 
 
+def test_a_broker_that_is_killed_after_a_downgrade_leaves_no_partition_unread(tmp_path):
+    classic = {
+        "group_protocol": "classic",
+        "partition_assignment_strategy": "cooperative-sticky",
+        "session_timeout_ms": 6000,
+    }
+    with BrokerProcess(tmp_path / "logs", *QUICK[2:]).start() as broker:
+        admin = AdminClient({"bootstrap.servers": broker.address})
+        admin.create_topics([NewTopic("t", 6, 1)])["t"].result(TIMEOUT_S)
+        with ConsumerFleet(broker.address, "g", "t") as fleet:
+            fleet.add("old-a", **classic)
+            fleet.add("old-b", **classic)
+            fleet.wait_until(lambda: fleet.sizes() == [3, 3])
+            fleet.add("new")
+            fleet.wait_until(lambda: fleet.sizes() == [2, 2, 2])
+            fleet.close("new")
+            broker.kill()
+            broker.start()
+            fleet.wait_until(lambda: fleet.sizes() == [3, 3])
+            assert described(admin, "g").type is ConsumerGroupType.CLASSIC
+        assert "Traceback" not in broker.log_text
+
+
 def test_many_members_share_many_partitions_while_some_go_and_the_broker_is_killed(tmp_path):
     chance, names = random.Random(848), itertools.count()
     with BrokerProcess(tmp_path / "logs", *QUICK[2:]).start() as broker:

@@ -24,8 +24,9 @@ from tests.support.confluent_driver import ConfluentDriver
 from tests.support.group_scene import GROUP
 from tests.support.group_wire import WireMember, committed_line, find_coordinator
 from tests.support.java_conversation import JavaTools
-from tests.support.live_group_scene import LiveGroupScene
+from tests.support.live_group_scene import LiveGroupScene, subscribed
 from tests.support.metadata_updates import state
+from tests.support.migrating_groups import offering
 
 SETTINGS = {
     "group.consumer.max.size": str(MEMBERS_MAX),
@@ -117,7 +118,8 @@ def test_groups_in_a_log_of_kafka_are_loaded_as_it_describes_them(kafka):
     )
 
 
-def test_kafka_loads_our_log_and_goes_on_in_the_same_epoch(kafka):
+def scene_on_topics_of(kafka):
+    """A shard of ours that sees the topics of Kafka, which is stopped then; and these topics."""
     story = Story(kafka.bootstrap)
     picture = picture_of(story)
     story.close()
@@ -125,11 +127,10 @@ def test_kafka_loads_our_log_and_goes_on_in_the_same_epoch(kafka):
     scene = LiveGroupScene({})
     scene.base.world = replace(scene.base.world, topics=TopicsLens(lambda: picture))
     scene.base.shard = GroupShard(scene.base.log, scene.base.world)
-    scene.join("m1", "a", "b")
-    scene.join("m2", "a", instance_id="i")
-    scene.beat("m1", 1)
-    ours = shown(scene.live.group, picture)
-    epochs = {each.id: each.epoch for each in scene.live.group.members.values()}
+    return scene, picture
+
+
+def start_with_log_of(scene, kafka):
     index = partition_of(GROUP, int(SETTINGS["offsets.topic.num.partitions"]))
     segment = kafka.segment(CONSUMER_OFFSETS, partition=index)
     assert segment.stat().st_size == 0
@@ -137,12 +138,50 @@ def test_kafka_loads_our_log_and_goes_on_in_the_same_epoch(kafka):
     scene.close()
     (kafka.data_directory / CLEAN).unlink()
     kafka.start()
+
+
+def test_kafka_loads_our_log_and_goes_on_in_the_same_epoch(kafka):
+    scene, picture = scene_on_topics_of(kafka)
+    scene.join("m1", "a", "b")
+    scene.join("m2", "a", instance_id="i")
+    scene.beat("m1", 1)
+    ours = shown(scene.live.group, picture)
+    epochs = {each.id: each.epoch for each in scene.live.group.members.values()}
+    start_with_log_of(scene, kafka)
     story = Story(kafka.bootstrap)
     (theirs,) = story.describe(GROUP).groups
     assert comparable(theirs) == ours
     answered = [story.beat(each, epoch, group=GROUP) for each, epoch in epochs.items()]
     assert [each.error_code for each in answered] == [0, 0]
     assert story.describe(GROUP).groups[0].group_epoch == ours.group_epoch
+    story.close()
+
+
+def test_kafka_loads_a_group_that_we_have_downgraded_and_takes_its_first_member_for_the_leader(
+    kafka,
+):
+    """The record names none."""
+    scene, _ = scene_on_topics_of(kafka)
+    scene.join("new", "a")
+    ids = [scene.base.join(**offering("a")).result.member_id for _ in range(2)]
+    scene.beat("new", -1)
+    start_with_log_of(scene, kafka)
+    find_coordinator(kafka.bootstrap, GROUP)
+    story = Story(kafka.bootstrap)
+    (shown,) = story.call(ApiKey.DESCRIBE_GROUPS, 5, groups=[GROUP]).groups
+    assert shown.group_state == "Stable"
+    assert {each.member_id for each in shown.members} == {*ids}
+    told = story.call(
+        ApiKey.JOIN_GROUP,
+        9,
+        group_id=GROUP,
+        session_timeout_ms=SESSION_MS,
+        rebalance_timeout_ms=SESSION_MS,
+        member_id=ids[1],
+        protocol_type="consumer",
+        protocols=[{"name": "range", "metadata": subscribed("a")}],
+    )
+    assert (told.error_code, told.leader) == (0, ids[0])
     story.close()
 
 

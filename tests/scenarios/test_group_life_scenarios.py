@@ -130,7 +130,7 @@ def test_g6_a_static_member_that_comes_back_in_time_has_what_it_had(
     witness = members("confluent", instance="witness", **options)
     old = members(library, instance="one", **options)
     places = places_of(topic, PARTITIONS)
-    wait_until(lambda: share([witness, old], places) and old.assignment)
+    wait_until(lambda: share([witness, old], places) and old.assignment and witness.assignment)
     before, rebalances = old.assignment, witness.rebalances
     old.kill()
     new = members(library, instance="one", **options)

@@ -9,6 +9,8 @@ from typing import Any
 
 import pytest
 
+from odradek.broker.coordinator.lookup import CoordinatorLookup
+from odradek.broker.metadata.internal_topics import TRANSACTION_STATE
 from odradek.broker.settings.transactions import TransactionSettings
 from odradek.broker.transactions.coordinator import TransactionCoordinator
 from odradek.broker.transactions.decisions import Ending
@@ -87,11 +89,18 @@ class TransactionScene:
             has_partition=self.participants.has_partition,
         )
         self.shards = OneShard()
-        lookup: Any = SimpleNamespace(partition_of=lambda key: 0)
+        #: Whether this broker has been told of the cluster's topics.
+        self.has_picture = True
+        nobody: Any = None
+        cluster: Any = SimpleNamespace(topic=self._topic)
+        lookup = CoordinatorLookup(TRANSACTION_STATE, cluster, nobody, partition_count=lambda: 50)
         means: Any = None
         self.coordinator = TransactionCoordinator(lookup, self.world, means, self.markers)
         self.coordinator.shards = self.shards  # type: ignore[assignment]
         self.lead()
+
+    def _topic(self, name: str) -> Any:
+        return SimpleNamespace(partitions={0: "all of it"}) if self.has_picture else None
 
     def _start(self, work: Coroutine[Any, Any, None], name: str) -> None:
         task = self.loop.create_task(work, name=name)

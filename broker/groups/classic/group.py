@@ -22,12 +22,9 @@ Owner: the event loop.
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from functools import partial
-from typing import Protocol
 
-from odradek.broker.coordinator.batches import KeyValue
-from odradek.broker.coordinator.partition_log import Told
 from odradek.broker.groups.classic.member import Member
 from odradek.broker.groups.classic.outcomes import NO_MEMBER, Joined, Synced
 from odradek.broker.groups.classic.roster import UNKNOWN_MS, Roster
@@ -35,9 +32,9 @@ from odradek.broker.groups.classic.state import GroupState, check_answer
 from odradek.broker.groups.classic.subscriptions import CONSUMER
 from odradek.broker.groups.deadline import Deadline
 from odradek.broker.groups.group import Committer, GroupType
+from odradek.broker.groups.home import Home
 from odradek.broker.groups.offsets import Commit
 from odradek.broker.groups.records import group_key, group_value
-from odradek.broker.groups.world import World
 from odradek.protocol.api_keys import ApiKey
 from odradek.protocol.errors import (
     IllegalGeneration,
@@ -55,24 +52,6 @@ log = logging.getLogger(__name__)
 #: How long a new member's first rebalance may take.  It has no id to send heartbeats with, and a
 #: client that has gone and joined anew would be waited for twice.
 NEW_MEMBER_MS = 5 * 60 * 1000
-
-
-class HomeLog(Protocol):
-    """Where groups are stored."""
-
-    def append(self, records: Sequence[KeyValue], /) -> Written: ...
-
-    def when_replicated(self, written: Written, tell: Told, /) -> None: ...
-
-
-class Home(Protocol):
-    """The shard that the group is in."""
-
-    @property
-    def world(self) -> World: ...
-
-    @property
-    def log(self) -> HomeLog: ...
 
 
 class ClassicGroup:
@@ -164,9 +143,12 @@ class ClassicGroup:
         return [group_key(self.id)] if self.roster.generation > 0 else []
 
     def begin(self) -> None:
-        if len(self.roster.members) > self.home.world.settings.max_size:
+        members = self.roster.members
+        if len(members) > self.home.world.settings.max_size:
             self.prepare_rebalance("it was loaded with too many members")
-        for member in self.roster.members.values():
+        elif members and self.roster.leader is None:
+            self.prepare_rebalance("it has been downgraded")
+        for member in members.values():
             self._begin_session(member)
 
     def end(self) -> None:

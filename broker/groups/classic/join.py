@@ -83,8 +83,7 @@ def _has_room(group: ClassicGroup, member_id: str) -> bool:
 
 def _new_member(group: ClassicGroup, request: JoinRequest) -> Joining:
     instance_id = request.instance_id
-    prefix = request.client.id if instance_id is None else instance_id
-    member_id = f"{prefix}-{group.home.world.new_id()}"
+    member_id = request.id_with(group.home.world.new_id())
     if instance_id is not None:
         present = group.roster.instances.get(instance_id)
         if present is not None:

@@ -57,7 +57,10 @@ class Member:
         self.session: Deadline | None = None
 
     def metadata(self, protocol: str) -> bytes:
-        return next(offer.metadata for offer in self.offers if offer.name == protocol)
+        for offer in self.offers:
+            if offer.name == protocol:
+                return offer.metadata
+        raise KeyError(protocol)
 
     def vote(self, candidates: frozenset[str]) -> str:
         """The one it prefers."""

@@ -7,7 +7,8 @@ is made here of what was stored.
     joining     members that wait for the rebalance to end
     unsynced    members that know of the generation, and have not asked for their part yet
 
-Invariant: the leader is a member, if there are members.
+Invariant: the leader is a member, if there are members.  One that was of the consumer protocol has
+none until it has rebalanced: see consumer/migration.py.
 Invariant: a member's offers include one that all others offer too.
 
 Owner: the event loop.
@@ -255,8 +256,7 @@ class Roster:
         roster.protocol = value.protocol
         for stored in value.members:
             roster.add(_restored(stored, value.protocol), protocol_type=value.protocol_type)
-        if value.leader is not None:
-            roster.leader = value.leader
+        roster.leader = value.leader
         roster.state = GroupState.STABLE if roster.members else GroupState.EMPTY
         roster.note_subscriptions()
         return roster
@@ -281,4 +281,4 @@ def _restored(stored: GroupMetadataValue.MemberMetadata, protocol: str | None) -
 
 def names_of(offers: Iterable[Offer]) -> frozenset[str]:
     """Each once, however often it is offered."""
-    return frozenset(offer.name for offer in offers)
+    return frozenset([offer.name for offer in offers])

@@ -26,9 +26,9 @@ log = logging.getLogger(__name__)
 Syncing = Synced | asyncio.Future[Synced]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True)
 class SyncRequest:
-    """``assignments`` are the leader's, by member id."""
+    """``assignments`` are the leader's, by member id.  Not to be changed: see outcomes.py."""
 
     member_id: str
     instance_id: str | None

@@ -64,14 +64,13 @@ def join(live: LiveGroup, request: JoinRequest) -> Joined:
 
 def _joined(live: LiveGroup, request: JoinRequest) -> Joined:
     around = live.around
-    member_id = request.member_id or _new_id(live, request)
+    member_id = request.member_id or request.id_with(live.home.world.new_id())
     check_room(live.group, member_id, around)
     _check_protocols(live.group, request)
     if request.member_id == NO_MEMBER and request.instance_id is None and request.requires_id:
         return Joined(member_id=member_id, failure=MemberIdRequired())
     draft, epoch = decide_join(live.group, member_id, request, around)
     live.write(draft)
-    live.group.seen = around.topics
     member = live.group.members[member_id]
     live.heard(member)
     live.expect_rejoin(member, anew=True)
@@ -102,11 +101,6 @@ def decide_join(
         target.raise_epoch(draft, around, has_changed=has_changed)
     target.assign(draft, around)
     return draft, lead(draft, member_id, said.owned).epoch
-
-
-def _new_id(live: LiveGroup, request: JoinRequest) -> str:
-    prefix = request.client.id if request.instance_id is None else request.instance_id
-    return f"{prefix}-{live.home.world.new_id()}"
 
 
 def _check_protocols(group: ConsumerGroup, request: JoinRequest) -> None:

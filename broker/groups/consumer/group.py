@@ -1,8 +1,8 @@
 """One group of the consumer protocol: its epochs, its members, and who shall have what.
 
-``apply`` is the only way it changes, and takes the records of the log, in any order that a
-compacted log may have; so what was loaded and what has lived are the same.  All that is decided
-about a group is decided elsewhere, on a copy: draft.py.
+It changes by the records of the log: ``apply`` takes them, in any order that a compacted log may
+have, and Draft.put_target does as it would.  So what was loaded and what has lived are the same.
+All that is decided about a group is decided elsewhere, on a copy: draft.py.
 
 Invariant: ``holders`` has every partition that some member holds, and who.
 
@@ -44,7 +44,6 @@ class GroupState(Enum):
     #: Some members do not have yet what they shall have.
     RECONCILING = "Reconciling"
     STABLE = "Stable"
-    DEAD = "Dead"
 
 
 class ConsumerGroup:

@@ -85,6 +85,7 @@ def decide_heartbeat(group: ConsumerGroup, heartbeat: Heartbeat, around: Surroun
     member = _known_member(draft, heartbeat)
     has_changed = note(draft, member, _told_metadata(member.metadata, heartbeat), around)
     if has_changed or group.seen is not around.topics:
+        has_changed |= target.resolve_expressions(draft, around)
         target.raise_epoch(draft, around, has_changed=has_changed)
     target.assign(draft, around)
     after = lead(draft, member.id, heartbeat.owned)

@@ -19,11 +19,9 @@ from __future__ import annotations
 import logging
 from collections.abc import Sequence
 from functools import partial
-from typing import Protocol
 
 from odradek.broker.coordinator.batches import KeyValue
 from odradek.broker.coordinator.log_failures import OF_A_GROUP, told
-from odradek.broker.coordinator.partition_log import Told as TellWhenReplicated
 from odradek.broker.groups.consumer import records
 from odradek.broker.groups.consumer.assignors import assignors_of
 from odradek.broker.groups.consumer.draft import Draft, Surroundings
@@ -33,9 +31,9 @@ from odradek.broker.groups.consumer.member import Member, MemberState
 from odradek.broker.groups.consumer.migration import downgrade, may_downgrade
 from odradek.broker.groups.consumer.records import Record, as_stored
 from odradek.broker.groups.deadline import Deadline
-from odradek.broker.groups.group import Committer, Group, GroupType
+from odradek.broker.groups.group import Committer, GroupType
+from odradek.broker.groups.home import Home
 from odradek.broker.groups.offsets import Commit
-from odradek.broker.groups.world import World
 from odradek.protocol.errors import (
     IllegalGeneration,
     KafkaError,
@@ -47,27 +45,6 @@ from odradek.protocol.internal.consumer_group_log import ConsumerGroupCurrentMem
 from odradek.storage.log import Written
 
 log = logging.getLogger(__name__)
-
-
-class HomeLog(Protocol):
-    """Where groups are stored."""
-
-    def append(self, records: Sequence[KeyValue], /) -> Written: ...
-
-    def when_replicated(self, written: Written, tell: TellWhenReplicated, /) -> None: ...
-
-
-class Home(Protocol):
-    """The shard that the group is in."""
-
-    @property
-    def world(self) -> World: ...
-
-    @property
-    def log(self) -> HomeLog: ...
-
-    @property
-    def groups(self) -> dict[str, Group]: ...
 
 
 class LiveGroup:

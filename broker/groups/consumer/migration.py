@@ -2,7 +2,9 @@
 
 A classic group is upgraded when a member of the new protocol joins it.  Its members stay, with what
 they have, and go on speaking the classic protocol (classic_members.py).  When the last member of
-the new protocol goes, those who are left are a classic group again, and rebalance.
+the new protocol goes, those who are left are a classic group again, and rebalance: the record that
+says so names no leader, so that whoever loads it knows.  If it came back as a classic member, and
+all have what they shall have, there is nothing to share.
 
 Either way the records of the one are deleted and those of the other written in one batch, so that
 the log never has both, or neither.  ``group.consumer.migration.policy`` says what is allowed.
@@ -27,7 +29,7 @@ from odradek.broker.groups.consumer.classic_blobs import (
     read_subscription,
     written_assignment,
 )
-from odradek.broker.groups.consumer.group import ConsumerGroup
+from odradek.broker.groups.consumer.group import ConsumerGroup, GroupState
 from odradek.broker.groups.consumer.member import (
     ClassicMember,
     ClassicProtocol,
@@ -145,7 +147,13 @@ def downgrade(live: LiveGroup, *, without: Collection[str]) -> Written:
     """Raises what the members are told, and nothing has changed then."""
     topics = live.around.topics
     left = [member for member in live.group.members.values() if member.id not in without]
-    roster = _roster(live.group, left, topics, now_ms=live.home.world.now_ms())
+    roster = _roster(
+        live.group,
+        left,
+        topics,
+        leader=None if without or live.group.state is not GroupState.STABLE else left[0].id,
+        now_ms=live.home.world.now_ms(),
+    )
     deleted = [(as_stored(record)[0], None) for record in live.deletions()]
     stored = (group_key(live.id), group_value(roster.stored()))
     try:
@@ -157,18 +165,19 @@ def downgrade(live: LiveGroup, *, without: Collection[str]) -> Written:
     classic = ClassicGroup(live.home, live.id, roster)
     live.home.groups[live.id] = classic
     classic.begin()
-    classic.prepare_rebalance("it has been downgraded")
     return written
 
 
-def _roster(group: ConsumerGroup, left: list[Member], topics: Topics, *, now_ms: int) -> Roster:
+def _roster(
+    group: ConsumerGroup, left: list[Member], topics: Topics, *, leader: str | None, now_ms: int
+) -> Roster:
     protocol = _common_protocol(left)
     roster = Roster.restored(
         GroupMetadataValue(
             protocol_type=CONSUMER,
             generation=group.epoch,
             protocol=protocol,
-            leader=left[0].id,
+            leader=leader,
             current_state_timestamp=now_ms,
             members=[_stored_member(member, protocol, topics) for member in left],
         )
@@ -202,7 +211,7 @@ def _stored_member(
         rebalance_timeout=member.metadata.rebalance_timeout_ms,
         session_timeout=0 if classic is None else classic.session_timeout_ms,
         subscription=blob,
-        # All that it may still be reading, until the rebalance that follows.
+        # All that it may still be reading, until a rebalance that follows.
         assignment=written_assignment(member.current.held, topics, like=blob),
     )
 

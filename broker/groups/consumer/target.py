@@ -24,9 +24,25 @@ from odradek.protocol.errors import InvalidRegularExpression
 from odradek.protocol.types import Uuid
 
 
+def resolve_expressions(draft: Draft, around: Surroundings) -> bool:
+    """Whether one of them matches other topics than before.
+
+    A heartbeat asks, for which many names may be looked at in turns before.  Whoever must not wait,
+    since a session is over or a classic member joins, takes what was found last.
+    """
+    group, has_changed = draft.group, False
+    for expression in sorted(group.used_expressions()):
+        known, found = group.expressions.get(expression), _matching(around.topics, expression)
+        if found is not None and (known is None or known.topics != found):
+            resolved = Resolved(found, around.now_ms)
+            draft.write([records.expression(group.id, expression, resolved)])
+            has_changed = True
+    return has_changed
+
+
 def raise_epoch(draft: Draft, around: Surroundings, *, has_changed: bool) -> None:
     """If subscriptions have changed, as the caller knows, or topics; or nobody has had it yet."""
-    has_changed |= _resolve_expressions(draft, around)
+    _forget_unused_expressions(draft)
     group = draft.group
     metadata_hash = around.topics.hash_of(group.subscribed_topics())
     if has_changed or metadata_hash != group.metadata_hash or not group.epoch:
@@ -54,27 +70,18 @@ def preferred_assignor(group: ConsumerGroup, assignors: Assignors) -> str:
     return assignors.preferred(each.metadata.assignor for each in group.members.values())
 
 
-def _resolve_expressions(draft: Draft, around: Surroundings) -> bool:
-    """Whether one of them matches other topics than before."""
-    group, has_changed = draft.group, False
-    used = group.used_expressions()
-    for expression in sorted(used):
-        known, found = group.expressions.get(expression), _matching(around.topics, expression)
-        if found is not None and (known is None or known.topics != found):
-            resolved = Resolved(found, around.now_ms)
-            draft.write([records.expression(group.id, expression, resolved)])
-            has_changed = True
-    unused = sorted(group.expressions.keys() - used)
-    draft.write(records.expression(group.id, each, None) for each in unused)
-    return has_changed
-
-
 def _matching(topics: Topics, expression: str) -> frozenset[str] | None:
     """None for one that another broker has accepted, and this one cannot read."""
     try:
         return topics.matching(expression)
     except InvalidRegularExpression:
         return None
+
+
+def _forget_unused_expressions(draft: Draft) -> None:
+    group = draft.group
+    unused = sorted(group.expressions.keys() - group.used_expressions())
+    draft.write(records.expression(group.id, each, None) for each in unused)
 
 
 def _subscribers(group: ConsumerGroup, topics: Topics) -> dict[str, Subscriber]:

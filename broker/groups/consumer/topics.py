@@ -5,6 +5,9 @@ its own has changed costs a look-up for each topic subscribed to, once for all g
 to the same: hashes are kept with the topics of the picture, and what an expression matches for as
 long as no name comes or goes.
 
+A hash has the racks of brokers, and a broker that restarts keeps its own, as it does in Kafka's
+registry: else all groups would be assigned anew.  One that was away before we came has none here.
+
 Topics without an id, which brokers older than 2.8 make, cannot be assigned and are not seen.
 
 Owner: the event loop.
@@ -29,7 +32,7 @@ Found = TypeVar("Found")
 
 
 class _HashWith(NamedTuple):
-    """What the hash of a topic depends on beside the topic."""
+    """What the hash of a topic depends on beside the topic: brokers and their racks."""
 
     racks: frozenset[tuple[int, str]]
 
@@ -71,7 +74,7 @@ class Topics:
             self._named = before._named
         else:
             self.expressions.names_changed(self._named)
-        self._hashed_with: _HashWith | None = None
+        self._hashed_with = _hashed_with(picture, before)
         #: By the names subscribed to.
         self._counts: dict[frozenset[str], Mapping[Uuid, int]] = {}
         self._hashes: dict[frozenset[str], int] = {}
@@ -123,8 +126,6 @@ class Topics:
         return topic if topic is not None and topic.id in self._names else None
 
     def _hash(self, topic: Topic) -> int:
-        if self._hashed_with is None:
-            self._hashed_with = _HashWith(frozenset(_racks(self.picture).items()))
         known: int | None = topic.views.get(self._hashed_with)
         if known is None:
             racks = dict(self._hashed_with.racks)
@@ -146,11 +147,11 @@ def _keep(kept: dict[frozenset[str], Found], names: frozenset[str], found: Found
     kept[names] = found
 
 
-def _racks(picture: Picture) -> Mapping[int, str]:
-    """Of the live brokers that have one."""
-    return {
-        node.id: node.rack
-        for nodes in picture.brokers.nodes.values()
-        for node in nodes.values()
-        if node.rack
-    }
+def _hashed_with(picture: Picture, before: Topics | None) -> _HashWith:
+    if before is not None and before.picture.brokers is picture.brokers:
+        return before._hashed_with
+    nodes = [node for nodes in picture.brokers.nodes.values() for node in nodes.values()]
+    racks = {node.id: node.rack for node in nodes if node.rack}
+    alive = {node.id for node in nodes}
+    away = () if before is None else before._hashed_with.racks
+    return _HashWith(frozenset([*racks.items(), *(each for each in away if each[0] not in alive)]))

@@ -99,6 +99,18 @@ async def test_leadership_that_goes_while_it_loads_leaves_nothing_behind(tmp_pat
     assert len(list(scene.groups)) == 1
 
 
+async def test_nobody_is_answered_before_the_picture_has_the_topic(tmp_path):
+    """What it leads a broker hears first: groups would be sought elsewhere, and find no topics."""
+    scene = Coordinating(tmp_path)
+    store(scene)
+    known = {*scene.hosting.known.partitions}
+    scene.hosting.known.partitions.clear()
+    with pytest.raises(NotCoordinator):
+        scene.groups.shard("g")
+    scene.hosting.known.partitions |= known
+    assert stored(scene) == 5
+
+
 async def test_a_partition_that_is_stopped_is_no_longer_ours(tmp_path):
     scene = Coordinating(tmp_path)
     which = TopicPartition(CONSUMER_OFFSETS, 0)
@@ -226,6 +238,16 @@ async def test_others_have_their_turns_while_offsets_of_many_partitions_go(tmp_p
     _, turns = await in_turns(deleting)
     assert turns > 9
     assert not scene.groups.shard("g").offsets
+
+
+async def test_what_is_committed_while_offsets_of_deleted_partitions_go_stays(tmp_path):
+    """A topic of the same name may be there before all of them are gone."""
+    scene = Coordinating(tmp_path)
+    store_many(scene)
+    scene.groups.partitions_deleted([TopicPartition(*PLACE)])
+    store(scene, offset=0)
+    await scene.settled()
+    assert stored(scene) == 0
 
 
 async def test_a_transaction_that_ends_while_its_offsets_are_loaded_is_not_missed(tmp_path):

@@ -7,10 +7,11 @@ Whatever happens, in any order:
     nobody is assigned what the leader of that generation did not assign to it
     nobody waits who is not a member
     a new id of a static member is told once it is replicated
-    what is known is what replaying the log gives
+    what is known is what replaying the log gives, but for a group that has become empty when that
+    could not be written: its last generation would be there again
 """
 
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 
 from hypothesis import settings
 from hypothesis import strategies as st
@@ -56,6 +57,8 @@ class GroupHistory(RuleBasedStateMachine):
         self.assigned = {}
         self.generation = 0
         self.stored_generation = 0
+        #: The generation that is empty, and could not be stored.
+        self.unstored = None
 
     def teardown(self):
         self.scene.close()
@@ -159,9 +162,8 @@ class GroupHistory(RuleBasedStateMachine):
         is_asked_for = roster.state is GroupState.COMPLETING_REBALANCE and not back
         if is_asked_for and roster.leader == member_id:
             self.assigned[generation] = parts
-        self.scene.log.failure = KafkaStorageError() if is_failing else None
-        syncing = self.scene.sync(member_id, parts, generation=generation, instance_id=instance)
-        self.scene.log.failure = None
+        with self.sick_log(is_failing):
+            syncing = self.scene.sync(member_id, parts, generation=generation, instance_id=instance)
         # Whoever asks again has given up the answer before.
         self.syncing = [each for each in self.syncing if each[1] != member_id]
         self.syncing.append((syncing, member_id, generation))
@@ -185,10 +187,28 @@ class GroupHistory(RuleBasedStateMachine):
             for member in [*self.group.roster.members.values()]:
                 self.scene.heartbeat(member.id, instance_id=member.instance_id)
 
-    @rule(number=FEW, by_instance=st.booleans())
-    def leave(self, number, by_instance):
+    @rule(number=FEW, by_instance=st.booleans(), is_failing=st.booleans())
+    def leave(self, number, by_instance, is_failing):
         member_id, instance = self.somebody(number)
-        self.scene.leave("" if by_instance and instance else member_id, instance)
+        with self.sick_log(is_failing):
+            self.scene.leave("" if by_instance and instance else member_id, instance)
+
+    @rule(is_failing=st.booleans())
+    def everybody_leaves(self, is_failing):
+        members = {} if self.group is None else self.group.roster.members
+        with self.sick_log(is_failing):
+            for member in [*members.values()]:
+                self.scene.leave(member.id, member.instance_id)
+
+    @contextmanager
+    def sick_log(self, is_failing):
+        """If it is; a group that comes to be empty meanwhile is not stored."""
+        was_empty = self.is_empty
+        self.scene.log.failure = KafkaStorageError() if is_failing else None
+        yield
+        self.scene.log.failure = None
+        if is_failing and self.is_empty and not was_empty:
+            self.unstored = self.group.roster.generation
 
     @rule(number=FEW, place=PLACES, group=IDS, offset=FEW)
     def commit(self, number, place, group, offset):
@@ -254,6 +274,7 @@ class GroupHistory(RuleBasedStateMachine):
     def coordinator_moves(self):
         self.scene.reload()
         self.look()
+        self.unstored = None
         self.generation = 0 if self.group is None else self.group.roster.generation
 
     # What always holds
@@ -267,6 +288,14 @@ class GroupHistory(RuleBasedStateMachine):
         group = self.scene.shard.groups.get(GROUP)
         assert group is None or isinstance(group, ClassicGroup)
         return group
+
+    @property
+    def is_empty(self):
+        return self.group is not None and self.group.is_empty
+
+    @property
+    def is_unstored(self):
+        return self.is_empty and self.group.roster.generation == self.unstored
 
     @invariant()
     def there_is_one_leader_and_everybody_is_on_the_lists_once(self):
@@ -309,12 +338,17 @@ class GroupHistory(RuleBasedStateMachine):
             assert replayed.offsets[group_id].committed == offsets.committed
             assert replayed.offsets[group_id].pending == offsets.pending
         stored = replayed.groups.get(GROUP)
-        if stored is None:
+        if self.is_unstored:
+            assert stored is None or stored.roster.generation < self.unstored
+        elif stored is None:
             # Only one that has not been through a generation yet, or is in the midst of it.
             roster = None if self.group is None else self.group.roster
             is_new = roster is None or (roster.state is GroupState.EMPTY and not roster.generation)
             assert is_new or roster.state not in (GroupState.STABLE, GroupState.EMPTY)
-            return
+        else:
+            self.check_stored(stored)
+
+    def check_stored(self, stored):
         assert stored.roster.generation >= self.stored_generation
         self.stored_generation = stored.roster.generation
         roster = self.group.roster

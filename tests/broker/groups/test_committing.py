@@ -159,13 +159,23 @@ class TestDeleting:
 
     def test_those_of_partitions_that_are_gone(self, scene):
         commit(scene.shard, GROUP, OUTSIDE, [new(5), new(6, OTHER)])
-        assert [*forgetting_partitions(scene.shard, GROUP, [PLACE])]
+        assert [*forgetting_partitions(scene.shard, GROUP, [PLACE], before=2)]
         assert offsets_in(scene.shard) == {OTHER: 6}
+
+    def test_not_what_is_committed_after_they_have_gone(self, scene):
+        commit(scene.shard, GROUP, OUTSIDE, [new(5), new(6, OTHER)])
+        forgetting = forgetting_partitions(scene.shard, GROUP, [PLACE, OTHER], before=2)
+        commit(scene.shard, GROUP, OUTSIDE, [new(0)])
+        transaction = InTransaction(9, 0)
+        commit_in_transaction(scene.shard, GROUP, OUTSIDE, transaction, [new(1, OTHER)])
+        assert [*forgetting]
+        assert offsets_in(scene.shard) == {PLACE: 0, OTHER: 6}
+        assert same(scene)
 
     def test_what_cannot_be_written_stays(self, scene):
         commit(scene.shard, GROUP, OUTSIDE, [new(5)])
         scene.log.failure = NotLeader()
-        assert not [*forgetting_partitions(scene.shard, GROUP, [PLACE])]
+        assert not [*forgetting_partitions(scene.shard, GROUP, [PLACE], before=1)]
         assert offsets_in(scene.shard) == {PLACE: 5}
 
 

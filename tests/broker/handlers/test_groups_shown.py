@@ -5,6 +5,7 @@ import pytest
 from odradek.broker.groups.committing import NewCommit, commit
 from odradek.broker.groups.group import Committer
 from odradek.broker.handlers import delete_groups, describe_groups, list_groups
+from odradek.broker.metadata.internal_topics import CONSUMER_OFFSETS
 from odradek.protocol.api.delete_groups import DeleteGroupsRequest
 from odradek.protocol.api.describe_groups import DescribeGroupsRequest
 from odradek.protocol.api.list_groups import ListGroupsRequest
@@ -12,9 +13,10 @@ from odradek.protocol.error_codes import ErrorCode
 from odradek.protocol.errors import KafkaStorageError
 from tests.broker.handlers.test_group_members import joined, synced
 from tests.support.calls import as_sent, called, in_the_end, versions_of
-from tests.support.group_coordinators import Coordinating
+from tests.support.group_coordinators import Coordinating, damage
 from tests.support.turn_counting import MANY, in_turns
 
+OTHER = 2
 NOT_ASKED_FOR = -(2**31)
 
 
@@ -86,6 +88,21 @@ async def test_others_have_their_turns_while_many_are_shown(tmp_path):
 async def test_another_broker_is_asked_for_others(tmp_path):
     (shown,) = described(Coordinating(tmp_path, partitions=0), 5, "g")
     assert (ErrorCode.of(shown.error_code).name, shown.group_state) == ("NOT_COORDINATOR", "")
+
+
+@pytest.mark.parametrize("version", versions_of(DescribeGroupsRequest))
+async def test_of_one_that_cannot_be_loaded_the_reason_is_told_where_there_are_words(
+    tmp_path, version
+):
+    scene = await prepared(tmp_path)
+    damage(scene.hosting.replicas.partition(CONSUMER_OFFSETS, 0))
+    scene.lead(epoch=1, leader=OTHER, replicas=(OTHER, 1))
+    scene.lead(epoch=2)
+    await scene.settled()
+    (shown,) = described(scene, version, "g")
+    assert (ErrorCode.of(shown.error_code).name, shown.group_state) == ("NOT_COORDINATOR", "")
+    expected = None if version < 6 else "__consumer_offsets-0 cannot be loaded"
+    assert shown.error_message == expected
 
 
 def listed(scene, version, **filters):

@@ -243,6 +243,15 @@ def test_nobody_is_served_by_who_does_not_coordinate(scene):
         assert scene.told(work) == "NOT_COORDINATOR"
 
 
+def test_nobody_is_served_before_the_picture_has_the_topic(scene):
+    """What it leads a broker hears first: ids would be sought in another partition."""
+    scene.has_picture = False
+    for work in (scene.init(), scene.add(OURS), scene.end(OURS)):
+        assert scene.told(work) == "NOT_COORDINATOR"
+    scene.has_picture = True
+    assert scene.told(scene.init()) == "NONE"
+
+
 def test_who_waits_while_leadership_goes_is_told_so(scene):
     producer = scene.open()
     scene.log.is_held = True

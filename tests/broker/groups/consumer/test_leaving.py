@@ -52,3 +52,13 @@ def test_a_static_member_may_leave_for_good(scene):
     scene.heartbeat("m3", -1, instance_id="i")
     assert "m3" not in scene.group.members
     assert scene.group.static_member("i") is None
+
+
+def test_who_goes_has_no_expression_matched_and_the_next_heartbeat_has(scene):
+    """Of many topics that takes long, and nobody is there who could wait."""
+    scene.join("m3", expression="b.*")
+    scene.set_topic("b1", 1)
+    for leaving in (lambda: scene.expire("m1"), lambda: scene.heartbeat("m2", -1)):
+        leaving()
+        assert scene.group.expressions["b.*"].topics == frozenset()
+    assert scene.heartbeat("m3", 3).assigned == of("b1", 0)

@@ -1,62 +1,23 @@
-"""Tests of broker/groups/consumer/migration.py and classic_members.py: both in one group."""
+"""Tests of broker/groups/consumer/migration.py: both protocols in one group."""
 
 import pytest
 
 from odradek.broker.groups.classic.group import ClassicGroup
 from odradek.broker.groups.classic.outcomes import Offer
-from odradek.broker.groups.classic.requests import heartbeat
 from odradek.broker.groups.consumer.live_group import LiveGroup
 from odradek.broker.groups.consumer.member import MemberState
 from odradek.broker.groups.records import GROUP_KEY
-from odradek.protocol.errors import KafkaError
 from odradek.protocol.internal.log_record import part_version
 from tests.support.consumer_group_scene import of, parts
 from tests.support.group_scene import GROUP
 from tests.support.group_scene import SESSION_MS as CLASSIC_SESSION_MS
-from tests.support.live_group_scene import LiveGroupScene, assigned, read_assigned, subscribed
+from tests.support.live_group_scene import LiveGroupScene, read_assigned
+from tests.support.migrating_groups import classic_group, heard, offering, rejoined, told
 
 
 @pytest.fixture
 def scene(live_scene):
     return live_scene
-
-
-def offering(*topics, owned=None, names=("range",)):
-    return {"offers": [Offer(name, subscribed(*topics, owned=owned)) for name in names]}
-
-
-def classic_group(scene, *, assignments=({"a": [0, 1]}, {"a": [2, 3]}), **fields):
-    """A stable one, of as many members as assignments; the leader first."""
-    joins = [scene.base.join(**offering("a"), **fields) for _ in assignments]
-    scene.base.pass_ms(1)
-    ids = [each.result.member_id for each in joins]
-    given = dict(zip(ids, (assigned(**each) for each in assignments), strict=True))
-    leader = scene.base.group.roster.leader
-    for each in sorted(ids, key=lambda each: each != leader):
-        scene.base.sync(each, given if each == leader else None)
-    assert scene.base.state == "Stable"
-    return ids
-
-
-def rejoined(scene, member_id, *, owned=None, **fields):
-    """What it is given, after JoinGroup and SyncGroup."""
-    joined = scene.base.join(member_id, **offering("a", owned=owned), **fields).result
-    assert joined.failure is None, joined.failure
-    synced = scene.base.sync(member_id, generation=joined.generation, **fields).result
-    assert synced.failure is None, synced.failure
-    return joined.generation, read_assigned(synced.assignment)
-
-
-def heard(scene, member_id, generation):
-    try:
-        heartbeat(scene.shard, GROUP, member_id, None, generation)
-    except KafkaError as failure:
-        return failure.error.name
-    return "NONE"
-
-
-def told(scene, member_id):
-    return heard(scene, member_id, scene.member(member_id).epoch)
 
 
 # Upgrade
@@ -220,6 +181,20 @@ def test_members_of_a_downgraded_group_rebalance_among_themselves(scene):
     assert scene.base.state == "Stable"
 
 
+def test_a_downgraded_group_that_is_loaded_rebalances(scene):
+    """Else nobody would ever read what the member that has gone had."""
+    ids = upgraded(scene)
+    generation = scene.live.group.epoch
+    scene.beat("new", -1)
+    scene.base.reload()
+    assert [heard(scene, each, generation) for each in ids] == ["REBALANCE_IN_PROGRESS"] * 2
+    joins = [scene.base.join(each, **offering("a")) for each in ids]
+    assert [each.error for each in joins] == ["NONE", "NONE"]
+    scene.base.assigned(ids)
+    scene.base.reload()
+    assert scene.base.state == "Stable"
+
+
 def test_a_group_is_not_downgraded_where_that_is_not_allowed(new_live_scene):
     scene = new_live_scene(migration_policy="upgrade")
     ids = upgraded(scene)
@@ -238,118 +213,40 @@ def test_a_static_member_that_comes_back_as_a_classic_one_downgrades_its_group(s
     assert group.roster.instances == {"i": joined.member_id}
 
 
-# Members of the classic protocol
-
-
-def test_a_classic_member_without_an_id_is_given_one(scene):
-    scene.join("new", "a")
-    asked = scene.base.join(**offering("a"), requires_id=True)
-    assert asked.error == "MEMBER_ID_REQUIRED"
-    assert asked.result.member_id not in scene.live.group.members
-    assert scene.base.join(asked.result.member_id, **offering("a")).error == "NONE"
-
-
-@pytest.mark.parametrize(
-    "fields",
-    [
-        {"protocol_type": "connect"},
-        {"offers": [Offer("sticky", subscribed("a"))]},
-        {"offers": []},
-        {"offers": [Offer("range", b"x")]},
-    ],
-)
-def test_a_classic_member_must_speak_as_the_others_do(scene, fields):
-    scene.join("new", "a")
-    scene.base.join(**offering("a"))
-    assert scene.base.join(**{**offering("a"), **fields}).error == "INCONSISTENT_GROUP_PROTOCOL"
-
-
-def test_a_protocol_that_a_member_offers_twice_counts_once(scene):
-    scene.join("new", "a")
-    scene.base.join(**offering("a", names=("range", "range")))
-    scene.base.join(**offering("a", names=("range", "sticky")))
-    assert scene.base.join(**offering("a")).error == "NONE"
-    assert scene.base.join(**offering("a", names=("sticky",))).error == (
-        "INCONSISTENT_GROUP_PROTOCOL"
-    )
-
-
-def test_no_classic_member_joins_a_full_group_of_the_new_protocol(new_live_scene):
-    scene = new_live_scene(max_size=2)
-    scene.join("new", "a")
-    joined = scene.base.join(**offering("a"))
-    assert joined.error == "NONE"
-    assert scene.base.join(**offering("a")).error == "GROUP_MAX_SIZE_REACHED"
-    assert scene.base.join(joined.result.member_id, **offering("a")).error == "NONE"
-    assert len(scene.live.group.members) == 2
-
-
-def test_members_of_the_new_protocol_do_not_speak_the_classic_one(scene):
-    scene.join("new", "a")
-    assert heard(scene, "new", 1) == "UNKNOWN_MEMBER_ID"
-    assert scene.base.sync("new", generation=1).error == "UNKNOWN_MEMBER_ID"
-
-
-def test_a_classic_member_of_another_generation_is_told_so(scene):
-    scene.join("new", "a")
-    member_id = scene.base.join(**offering("a")).result.member_id
-    assert heard(scene, member_id, 77) == "ILLEGAL_GENERATION"
-    assert scene.base.sync(member_id, generation=77).error == "ILLEGAL_GENERATION"
-    assert (
-        scene.base.sync(member_id, generation=2, protocol="sticky").error
-        == "INCONSISTENT_GROUP_PROTOCOL"
-    )
-
-
-def test_a_sync_after_another_epoch_has_begun_is_sent_to_join_again(scene):
-    scene.join("new", "a")
-    joined = scene.base.join(**offering("a")).result
-    scene.join("newer", "a")
-    assert (
-        scene.base.sync(joined.member_id, generation=joined.generation).error
-        == "REBALANCE_IN_PROGRESS"
-    )
-
-
-def test_a_classic_member_that_does_not_join_again_in_time_is_out(scene):
-    scene.join("new", "a")
-    joined = scene.base.join(**offering("a"), rebalance_ms=5_000).result
-    scene.base.sync(joined.member_id, generation=joined.generation)
-    scene.base.pass_ms(6_000)
-    assert joined.member_id in scene.live.group.members
-    scene.join("newer", "a")
-    assert told(scene, joined.member_id) == "REBALANCE_IN_PROGRESS"
-    scene.base.pass_ms(4_000)
-    assert told(scene, joined.member_id) == "REBALANCE_IN_PROGRESS"
-    scene.base.pass_ms(2_000)
-    assert joined.member_id not in scene.live.group.members
-
-
-def test_a_classic_member_that_does_not_ask_for_its_assignment_is_out(scene):
-    scene.join("new", "a")
-    joined = scene.base.join(**offering("a"), rebalance_ms=5_000).result
-    scene.base.pass_ms(4_000)
-    assert joined.member_id in scene.live.group.members
-    scene.base.pass_ms(2_000)
-    assert joined.member_id not in scene.live.group.members
-
-
-def test_a_classic_member_has_the_session_it_asked_for(scene):
-    scene.join("new", "a")
-    member_id = scene.base.join(**offering("a")).result.member_id
-    scene.base.pass_ms(CLASSIC_SESSION_MS + 1)
-    assert set(scene.live.group.members) == {"new"}
-    assert heard(scene, member_id, 2) == "UNKNOWN_MEMBER_ID"
-
-
-def test_members_are_removed_by_id_or_by_instance(scene):
+def with_a_static_member_away(scene):
+    """Beside a classic one, which is told of what it has in the present epoch."""
     scene.join("new", "a", instance_id="i")
-    member_id = scene.base.join(**offering("a")).result.member_id
-    assert scene.base.leave("nobody") == "UNKNOWN_MEMBER_ID"
-    assert scene.base.leave("", "j") == "UNKNOWN_MEMBER_ID"
-    assert scene.base.leave(member_id) == "NONE"
-    assert scene.base.leave("", "i") == "NONE"
-    assert scene.live.is_empty
+    old = scene.base.join(**offering("a")).result.member_id
+    has = scene.beat("new", 1, owned=of("a", 0, 1, 2, 3)).assigned
+    epoch = scene.beat("new", 1, owned=has).epoch
+    generation, given = rejoined(scene, old)
+    assert (generation, scene.live.state_name) == (epoch, "Stable")
+    assert given | has == of("a", 0, 1, 2, 3)
+    scene.beat("new", -2, instance_id="i")
+    return old, has
+
+
+def test_a_downgrade_by_a_static_member_that_comes_back_moves_nothing(scene):
+    old, had = with_a_static_member_away(scene)
+    joined = scene.base.join(**offering("a"), instance_id="i").result
+    for _ in ("as it lives", "as it is loaded"):
+        assert (scene.base.state, heard(scene, old, joined.generation)) == ("Stable", "NONE")
+        synced = scene.base.sync(
+            joined.member_id, generation=joined.generation, instance_id="i"
+        ).result
+        assert read_assigned(synced.assignment) == had
+        scene.base.reload()
+
+
+def test_a_downgrade_by_a_static_member_with_another_subscription_is_a_rebalance(scene):
+    scene.set_topic("b", 2)
+    old, _ = with_a_static_member_away(scene)
+    before = scene.live.group.epoch
+    scene.base.join(**offering("a", "b"), instance_id="i")
+    assert scene.base.state == "PreparingRebalance"
+    assert heard(scene, old, before) == "ILLEGAL_GENERATION"
+    scene.base.reload()
+    assert scene.base.state == "PreparingRebalance"
 
 
 def test_a_member_that_came_for_the_next_generation_is_taken_over_too(scene):

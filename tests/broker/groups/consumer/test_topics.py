@@ -61,3 +61,18 @@ def test_the_hash_changes_with_partitions_and_racks_and_not_with_leaders():
     racked = topics_after(update({"a": [state(0)]}, brokers=racks)).hash_of(frozenset({"a"}))
     assert len({base, grown, racked}) == 3
     assert led_by_another == base
+
+
+def test_the_hash_does_not_change_while_a_broker_restarts():
+    both = [live_broker(1, rack="r1"), live_broker(2, rack="r2")]
+    partitions = {"a": [state(0, replicas=[1, 2])]}
+    cache = cluster(update(partitions, brokers=both))
+    topics = Topics(cache.picture)
+    before = topics.hash_of(frozenset({"a"}))
+    cache.update(update(partitions, brokers=both[:1]))
+    topics = topics.after(cache.picture)
+    assert topics.hash_of(frozenset({"a"})) == before
+    cache.update(update(partitions, brokers=[both[0], live_broker(2, rack="moved")]))
+    moved = topics.after(cache.picture).hash_of(frozenset({"a"}))
+    cache.update(update(partitions, brokers=[both[0], live_broker(2)]))
+    assert len({before, moved, topics.after(cache.picture).hash_of(frozenset({"a"}))}) == 3

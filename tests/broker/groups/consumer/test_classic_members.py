@@ -1,0 +1,134 @@
+"""Tests of broker/groups/consumer/classic_members.py."""
+
+import pytest
+
+from odradek.broker.groups.classic.outcomes import Offer
+from tests.support.group_scene import SESSION_MS as CLASSIC_SESSION_MS
+from tests.support.live_group_scene import subscribed
+from tests.support.migrating_groups import heard, offering, told
+
+
+@pytest.fixture
+def scene(live_scene):
+    return live_scene
+
+
+def test_a_classic_member_without_an_id_is_given_one(scene):
+    scene.join("new", "a")
+    asked = scene.base.join(**offering("a"), requires_id=True)
+    assert asked.error == "MEMBER_ID_REQUIRED"
+    assert asked.result.member_id not in scene.live.group.members
+    assert scene.base.join(asked.result.member_id, **offering("a")).error == "NONE"
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"protocol_type": "connect"},
+        {"offers": [Offer("sticky", subscribed("a"))]},
+        {"offers": []},
+        {"offers": [Offer("range", b"x")]},
+    ],
+)
+def test_a_classic_member_must_speak_as_the_others_do(scene, fields):
+    scene.join("new", "a")
+    scene.base.join(**offering("a"))
+    assert scene.base.join(**{**offering("a"), **fields}).error == "INCONSISTENT_GROUP_PROTOCOL"
+
+
+def test_a_protocol_that_a_member_offers_twice_counts_once(scene):
+    scene.join("new", "a")
+    scene.base.join(**offering("a", names=("range", "range")))
+    scene.base.join(**offering("a", names=("range", "sticky")))
+    assert scene.base.join(**offering("a")).error == "NONE"
+    assert scene.base.join(**offering("a", names=("sticky",))).error == (
+        "INCONSISTENT_GROUP_PROTOCOL"
+    )
+
+
+def test_a_classic_member_that_joins_has_no_expression_matched_and_the_next_heartbeat_has(scene):
+    """Of many topics that takes long, and JoinGroup does not wait for it."""
+    scene.join("new", subscribed_topic_regex="b.*")
+    scene.set_topic("b1", 1)
+    scene.base.join(**offering("a"))
+    assert scene.live.group.expressions["b.*"].topics == frozenset()
+    scene.beat("new", 1)
+    assert scene.live.group.expressions["b.*"].topics == {"b1"}
+
+
+def test_no_classic_member_joins_a_full_group_of_the_new_protocol(new_live_scene):
+    scene = new_live_scene(max_size=2)
+    scene.join("new", "a")
+    joined = scene.base.join(**offering("a"))
+    assert joined.error == "NONE"
+    assert scene.base.join(**offering("a")).error == "GROUP_MAX_SIZE_REACHED"
+    assert scene.base.join(joined.result.member_id, **offering("a")).error == "NONE"
+    assert len(scene.live.group.members) == 2
+
+
+def test_members_of_the_new_protocol_do_not_speak_the_classic_one(scene):
+    scene.join("new", "a")
+    assert heard(scene, "new", 1) == "UNKNOWN_MEMBER_ID"
+    assert scene.base.sync("new", generation=1).error == "UNKNOWN_MEMBER_ID"
+
+
+def test_a_classic_member_of_another_generation_is_told_so(scene):
+    scene.join("new", "a")
+    member_id = scene.base.join(**offering("a")).result.member_id
+    assert heard(scene, member_id, 77) == "ILLEGAL_GENERATION"
+    assert scene.base.sync(member_id, generation=77).error == "ILLEGAL_GENERATION"
+    assert (
+        scene.base.sync(member_id, generation=2, protocol="sticky").error
+        == "INCONSISTENT_GROUP_PROTOCOL"
+    )
+
+
+def test_a_sync_after_another_epoch_has_begun_is_sent_to_join_again(scene):
+    scene.join("new", "a")
+    joined = scene.base.join(**offering("a")).result
+    scene.join("newer", "a")
+    assert (
+        scene.base.sync(joined.member_id, generation=joined.generation).error
+        == "REBALANCE_IN_PROGRESS"
+    )
+
+
+def test_a_classic_member_that_does_not_join_again_in_time_is_out(scene):
+    scene.join("new", "a")
+    joined = scene.base.join(**offering("a"), rebalance_ms=5_000).result
+    scene.base.sync(joined.member_id, generation=joined.generation)
+    scene.base.pass_ms(6_000)
+    assert joined.member_id in scene.live.group.members
+    scene.join("newer", "a")
+    assert told(scene, joined.member_id) == "REBALANCE_IN_PROGRESS"
+    scene.base.pass_ms(4_000)
+    assert told(scene, joined.member_id) == "REBALANCE_IN_PROGRESS"
+    scene.base.pass_ms(2_000)
+    assert joined.member_id not in scene.live.group.members
+
+
+def test_a_classic_member_that_does_not_ask_for_its_assignment_is_out(scene):
+    scene.join("new", "a")
+    joined = scene.base.join(**offering("a"), rebalance_ms=5_000).result
+    scene.base.pass_ms(4_000)
+    assert joined.member_id in scene.live.group.members
+    scene.base.pass_ms(2_000)
+    assert joined.member_id not in scene.live.group.members
+
+
+def test_a_classic_member_has_the_session_it_asked_for(scene):
+    scene.join("new", "a")
+    member_id = scene.base.join(**offering("a")).result.member_id
+    scene.base.pass_ms(CLASSIC_SESSION_MS + 1)
+    assert set(scene.live.group.members) == {"new"}
+    assert heard(scene, member_id, 2) == "UNKNOWN_MEMBER_ID"
+
+
+def test_members_are_removed_by_id_or_by_instance(scene):
+    scene.join("new", "a", instance_id="i")
+    member_id = scene.base.join(**offering("a")).result.member_id
+    assert scene.base.leave("nobody") == "UNKNOWN_MEMBER_ID"
+    assert scene.base.leave("", "j") == "UNKNOWN_MEMBER_ID"
+    assert scene.base.leave(member_id) == "NONE"
+    assert scene.base.leave("", "i") == "NONE"
+    assert scene.live.is_empty

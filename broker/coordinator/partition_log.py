@@ -10,6 +10,7 @@ Owner: the event loop.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Awaitable, Callable, Coroutine, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -28,6 +29,8 @@ from odradek.storage import files
 from odradek.storage.log import Written
 from odradek.storage.producers.append import AppendOrigin
 from odradek.storage.producers.verification_guards import VerificationGuard
+
+log = logging.getLogger(__name__)
 
 _COORDINATOR = AppendOrigin.COORDINATOR
 
@@ -184,6 +187,20 @@ class PartitionLog:
         """Until all that is there now is replicated."""
         last = self.end_offset - 1
         await self.wait_until_replicated(Written(last, last))
+
+    async def wait_for_all_in_sync(self) -> None:
+        """Until they have all that is there now, however long it takes.
+
+        Raises NotLeader once another leads: in a new epoch of this leader it is waited on.
+        """
+        last = self.end_offset - 1
+        written = Written(last, last)
+        while not self.is_replicated(written):
+            try:
+                await self.wait_until_replicated(written)
+            except KafkaError as failure:
+                self.partition.leading()
+                log.info("%s: waiting for replicas: %s", self.partition.topic_partition, failure)
 
     def when_replicated(self, written: Written, tell: Told) -> None:
         """At once, if it is."""

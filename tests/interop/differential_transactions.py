@@ -284,6 +284,11 @@ def _recovered(telling: Telling) -> Iterator[Step]:
     yield settled(telling, "CompleteAbort")
     yield init(telling, "q goes on after it was aborted", "q", by=By("q"))
     yield describe(telling, "who goes on after it was aborted")
+    yield add(telling, "q adds once more", By("q"), 0)
+    yield settled(telling, "Ongoing")
+    yield init(telling, "p goes on in mid-transaction of q", by=P)
+    yield settled(telling, "CompleteAbort")
+    yield end(telling, "q ends what p has aborted", By("q"))
 
 
 def _timed_out(telling: Telling) -> Iterator[Step]:

@@ -6,12 +6,17 @@ from itertools import pairwise
 import pytest
 
 from odradek.broker import turns
+from odradek.broker.background import Background
+from odradek.broker.schedules import start_schedules
+from odradek.broker.settings.dynamic import DynamicSettings
+from odradek.broker.settings.sources import load
 from odradek.broker.transactions.transaction_state import State
 from odradek.protocol.errors import NotEnoughReplicas
 from odradek.protocol.types import TopicPartition
 from tests.support.transaction_scene import EVENTS
 from tests.support.transactions import ID, NOW_MS, TIMEOUT_MS, transaction
 
+INTERVAL, INTERVAL_MS = "transaction.abort.timed.out.transaction.cleanup.interval.ms", 700
 WEEK_MS = 7 * 24 * 60 * 60 * 1000
 
 
@@ -40,6 +45,42 @@ def test_a_transaction_that_is_open_for_too_long_is_aborted_and_its_producer_fen
     assert (marker.producer, marker.is_commit) == ((producer.id, 1), False)
     assert scene.told(scene.end(producer)) == "PRODUCER_FENCED"
     assert scene.told(scene.add(producer)) == "PRODUCER_FENCED"
+
+
+#: Of the last, the time is up just when it is looked for, and not a moment before.
+@pytest.mark.parametrize("after_check_ms", [0, 1, INTERVAL_MS - 1, -TIMEOUT_MS % INTERVAL_MS])
+def test_t9_it_is_aborted_within_the_timeout_and_one_interval_of_the_check(scene, after_check_ms):
+    scene.participants.is_here = True
+    background = scheduled(scene)
+    scene.pass_ms(INTERVAL_MS + after_check_ms)
+    scene.open()
+    scene.pass_ms(TIMEOUT_MS)
+    assert scene.state() == "Ongoing"
+    scene.pass_ms(INTERVAL_MS)
+    assert scene.state() == "CompleteAbort"
+    scene.run(background.stop())
+
+
+def scheduled(scene):
+    """Looks for such transactions as a broker does, and does nothing else."""
+    background = Background()
+    settings = load(file=None, environment={}, overrides=[f"{INTERVAL}={INTERVAL_MS}"])
+
+    async def start():
+        others = Nothing()
+        dynamic = DynamicSettings(settings, broker_id=1)
+        start_schedules(background, others, others, scene.coordinator, dynamic)
+
+    scene.run(start())
+    return background
+
+
+class Nothing:
+    def __getattr__(self, name):
+        return self._nothing
+
+    async def _nothing(self):
+        pass
 
 
 def test_the_time_counts_from_the_first_partition(scene):

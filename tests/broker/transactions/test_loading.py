@@ -89,6 +89,12 @@ async def test_what_was_prepared_is_completed_with_the_epoch_of_the_new_leader(t
     assert marker == (producer, is_commit, 2)
 
 
+async def until(is_so):
+    """Everybody else has their turns meanwhile."""
+    while not is_so():  # noqa: ASYNC110 - nothing else tells
+        await asyncio.sleep(0)
+
+
 class TestNotReplicatedYet:
     """What is prepared in the log of a new leader may be lost yet."""
 
@@ -112,8 +118,7 @@ class TestNotReplicatedYet:
         self.partition(scene).follower_fetched(OTHER, offset=offset, start_offset=0)
 
     async def replicas_are_awaited(self, scene):
-        while not self.partition(scene).high_watermark.is_awaited:
-            await asyncio.sleep(0)
+        await until(lambda: self.partition(scene).high_watermark.is_awaited)
 
     def is_marked(self, scene):
         return bool(scene.participants.logs[TopicPartition("events", 0)].markers)
@@ -128,8 +133,7 @@ class TestNotReplicatedYet:
     async def test_it_is_completed_once_all_replicas_have_it(self, tmp_path):
         scene = await self.loading(tmp_path)
         self.fetched(scene, offset=3)
-        while not self.is_marked(scene):
-            await asyncio.sleep(0)
+        await until(lambda: self.is_marked(scene))
         self.fetched(scene, offset=4)
         await scene.settled()
         assert state(scene) is State.COMPLETE_COMMIT
@@ -147,8 +151,7 @@ class TestNotReplicatedYet:
         assert scene.coordinator.shards.is_loading
         assert not self.is_marked(scene)
         self.fetched(scene, offset=3)
-        while scene.coordinator.shards.is_loading:
-            await asyncio.sleep(0)
+        await until(lambda: not scene.coordinator.shards.is_loading)
         assert state(scene) is State.PREPARE_COMMIT
 
     async def test_when_leadership_goes_it_is_for_the_next(self, tmp_path, caplog):

@@ -131,25 +131,50 @@ def test_one_that_is_not_replicated_keeps_no_other_waiting(scene):
     assert scene.state("a") == scene.state("b") == "CompleteAbort"
 
 
-def test_many_are_aborted_in_turns(scene, monkeypatch):
-    """By a clock that goes on when something is written."""
+WRITE_S = 0.0001
+
+
+@pytest.fixture
+def many(scene, monkeypatch):
+    """Open for too long; the clock goes on when something is written."""
     for number in range(300):
-        scene.put(transaction(State.ONGOING, transactional_id=f"{ID}-{number}"))
+        name = f"{ID}-{number}"
+        scene.put(transaction(State.ONGOING, transactional_id=name, producer_id=number))
     scene.pass_ms(TIMEOUT_MS + 1)
-    write_s, ends = 0.0001, []
-    monkeypatch.setattr(turns, "monotonic", lambda: scene.log.end_offset * write_s)
+    monkeypatch.setattr(turns, "monotonic", lambda: scene.log.end_offset * WRITE_S)
+    return scene.shard.transactions
 
-    async def watch():
+
+async def written_at_once_max(scene, act):
+    """In one turn, from this act on until nothing is left to do."""
+    ends = [scene.log.end_offset]
+    act()
+    ends.append(scene.log.end_offset)
+    while scene.tasks:
+        await asyncio.sleep(0)
+        ends.append(scene.log.end_offset)
+    return max(after - before for before, after in pairwise(ends))
+
+
+@pytest.mark.parametrize("is_here", [True, False], ids=["here", "there"])
+def test_many_are_aborted_in_turns(scene, many, is_here):
+    scene.participants.is_here = is_here
+
+    def abort_all():
         scene.world.start(scene.coordinator.abort_timed_out(), "abort")
-        while scene.tasks:
-            ends.append(scene.log.end_offset)
-            await asyncio.sleep(0)
 
-    scene.run(watch())
     # As many may be complete in the same turn.
-    at_once_max = 2 * (turns.TURN_S / write_s + 1)
-    assert max(after - before for before, after in pairwise(ends)) <= at_once_max
-    assert {each.state for each in scene.shard.transactions.values()} == {State.COMPLETE_ABORT}
+    assert scene.run(written_at_once_max(scene, abort_all)) <= 2 * (turns.TURN_S / WRITE_S + 1)
+    assert {each.state for each in many.values()} == {State.COMPLETE_ABORT}
+
+
+def test_many_that_are_replicated_at_the_same_time_are_completed_in_turns(scene, many):
+    scene.participants.is_here = True
+    scene.log.is_held = True
+    abort(scene)
+    at_once_max = scene.run(written_at_once_max(scene, scene.log.release))
+    assert at_once_max <= turns.TURN_S / WRITE_S + 1
+    assert {each.state for each in many.values()} == {State.COMPLETE_ABORT}
 
 
 @pytest.mark.parametrize("state", [State.EMPTY, State.COMPLETE_COMMIT, State.COMPLETE_ABORT])

@@ -278,17 +278,18 @@ def _recovered(telling: Telling) -> Iterator[Step]:
     yield init(telling, "p of a later epoch", by=By("q", later=5))
     yield init(telling, "nobody goes on", by=NOBODY)
     yield describe(telling, "who goes on")
+    yield add(telling, "q adds, and p is not gone", By("q"), 0)
+    yield settled(telling, "Ongoing")
+    yield init(telling, "p goes on in mid-transaction of q", by=P)
+    yield settled(telling, "CompleteAbort")
+    yield end(telling, "q ends what p has aborted", By("q"))
+    yield init(telling, "q is made anew", "q")
     yield add(telling, "q adds", By("q"), 0)
     yield settled(telling, "Ongoing")
     yield init(telling, "q goes on in mid-transaction", by=By("q"))
     yield settled(telling, "CompleteAbort")
     yield init(telling, "q goes on after it was aborted", "q", by=By("q"))
     yield describe(telling, "who goes on after it was aborted")
-    yield add(telling, "q adds once more", By("q"), 0)
-    yield settled(telling, "Ongoing")
-    yield init(telling, "p goes on in mid-transaction of q", by=P)
-    yield settled(telling, "CompleteAbort")
-    yield end(telling, "q ends what p has aborted", By("q"))
 
 
 def _timed_out(telling: Telling) -> Iterator[Step]:

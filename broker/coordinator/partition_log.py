@@ -193,14 +193,16 @@ class PartitionLog:
 
         Raises NotLeader once another leads: in a new epoch of this leader it is waited on.
         """
-        last = self.end_offset - 1
-        written = Written(last, last)
-        while not self.is_replicated(written):
+        end, watermark = self.end_offset, self.partition.high_watermark
+        while watermark.value < end:
             try:
-                await self.wait_until_replicated(written)
-            except KafkaError as failure:
+                await watermark.wait_for(
+                    end, timeout_s=self._means.options.commit_timeout_ms / 1000
+                )
+            except KafkaError:
                 self.partition.leading()
-                log.info("%s: waiting for replicas: %s", self.partition.topic_partition, failure)
+            name = self.partition.topic_partition
+            log.info("%s is replicated up to %d, to be %d", name, watermark.value, end)
 
     def when_replicated(self, written: Written, tell: Told) -> None:
         """At once, if it is."""

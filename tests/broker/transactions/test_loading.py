@@ -12,6 +12,7 @@ from odradek.protocol.errors import (
     NotCoordinator,
 )
 from odradek.protocol.types import TopicPartition
+from odradek.storage.settings import TopicSettings
 from tests.support.group_coordinators import damage
 from tests.support.transaction_coordinators import Transacting
 from tests.support.transactions import ID, TIMEOUT_MS
@@ -162,6 +163,16 @@ class TestNotReplicatedYet:
         with pytest.raises(NotCoordinator):
             init(scene)
         assert not [each for each in caplog.records if each.levelname == "ERROR"]
+
+
+async def test_what_was_read_need_not_be_synced(tmp_path):
+    scene = Transacting(tmp_path)
+    opened(scene)
+    log = scene.hosting.replicas.partition(TRANSACTION_STATE, 0).log
+    log.configure(TopicSettings(flush_messages=1))
+    bounced(scene)
+    await scene.settled()
+    assert state(scene) is State.ONGOING
 
 
 async def test_what_cannot_be_read_is_not_served(tmp_path):

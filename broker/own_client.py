@@ -9,18 +9,13 @@ Owner: the event loop.
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from typing import Any
 
 from odradek.broker.call import Call, Peer
 from odradek.broker.router import Answer, Route
 from odradek.protocol.api_keys import ApiKey
-from odradek.protocol.errors import KafkaError
 from odradek.protocol.schema import Message
-
-log = logging.getLogger(__name__)
-_FAILED = "%s v%d of this broker itself failed"
 
 
 class OwnClient:
@@ -53,15 +48,10 @@ class OwnClient:
         key = ApiKey(request.__schema__.key)
         route = self._routes()[key]
         call = Call(request, version, key, 0, self._client_id, self._peer)
-        try:
-            answer = route.handle(call)
-        except KafkaError as refusal:
-            return route.refuse(call, refusal)
-        except Exception:
-            log.exception(_FAILED, key.name, version)
-            return route.refuse(call, KafkaError())
+        answer = route.told(call, route.handle, call)
         if isinstance(answer, Message):
             return answer
+        assert answer is not None, call
         # A task, since it has to come to its end although nobody may wait for it any more.
         return self._start(_awaited(route, call, answer), f"own {key.name}")
 
@@ -69,14 +59,9 @@ class OwnClient:
         self._is_closed = True
 
 
-async def _awaited(route: Route, call: Call[Any], answer: Answer) -> Message:
-    try:
-        while not isinstance(answer, Message):
-            assert answer is not None, call
-            answer = await answer
-    except KafkaError as refusal:
-        return route.refuse(call, refusal)
-    except Exception:
-        log.exception(_FAILED, call.key.name, call.version)
-        return route.refuse(call, KafkaError())
-    return answer
+async def _awaited(route: Route, call: Call[Any], later: Awaitable[Answer]) -> Message:
+    answer = await route.told_later(call, lambda: later)
+    if isinstance(answer, Message):
+        return answer
+    assert answer is not None, call
+    return await _awaited(route, call, answer)

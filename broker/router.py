@@ -19,7 +19,7 @@ import logging
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar
 
 from odradek.broker.call import Call, Disconnect, Parked, Parts, Peer, Promised
 from odradek.broker.handlers.refusals import words
@@ -45,11 +45,13 @@ from odradek.protocol.schema import Message, absent_value
 
 log = logging.getLogger(__name__)
 _FAILED = "%s v%d of %s failed"
+_FORESEEN = (KafkaError, Disconnect, SessionExpired)
 
 Answer = Message | Awaitable["Answer"] | None
 PartsLater = Awaitable["Parts | PartsLater | None"]
 Handle = Callable[[Call[Any]], Answer]
 Refuse = Callable[[Call[Any], KafkaError], Message]
+Given = TypeVar("Given")
 
 
 def by_error_code(call: Call[Any], failure: KafkaError) -> Message:
@@ -75,6 +77,36 @@ class Route:
     def __post_init__(self) -> None:
         object.__setattr__(self, "versions", api(self.key).stable)
         object.__setattr__(self, "request", api(self.key).request)
+
+    def told(self, call: Call[Any], act: Callable[[Given], Answer], given: Given, /) -> Answer:
+        """What ``act`` says, or that it has failed.  Raises nothing but Disconnect."""
+        try:
+            return act(given)
+        except _FORESEEN as failure:
+            return self._refused(call, failure)
+        except Exception:
+            log.exception(_FAILED, call.key.name, call.version, call.peer.connection_id)
+            return self.refuse(call, KafkaError())
+
+    async def told_later(self, call: Call[Any], rest: Callable[[], Awaitable[Answer]], /) -> Answer:
+        """The same of what has to be awaited."""
+        try:
+            return await rest()
+        except _FORESEEN as failure:
+            return self._refused(call, failure)
+        except Exception:
+            log.exception(_FAILED, call.key.name, call.version, call.peer.connection_id)
+            return self.refuse(call, KafkaError())
+
+    def _refused(self, call: Call[Any], failure: Exception) -> Message:
+        if isinstance(failure, KafkaError):
+            return self.refuse(call, failure)
+        if isinstance(failure, Disconnect):
+            raise failure
+        # As Kafka: nobody knows what has become of it, so it is not for the client to repeat.
+        whose = call.key.name, call.version, call.peer.connection_id
+        log.warning(f"{_FAILED}: %s", *whose, failure)
+        return self.refuse(call, KafkaError())
 
 
 @dataclass(slots=True)
@@ -117,15 +149,7 @@ class Router:
             peer,
         )
         stages = Stages(peer) if requests_log.isEnabledFor(TRACE) else None
-        try:
-            answer = route.handle(call)
-        except KafkaError as refusal:
-            answer = route.refuse(call, refusal)
-        except Disconnect:
-            raise
-        except Exception:
-            log.exception(_FAILED, call.key.name, call.version, call.peer.connection_id)
-            answer = route.refuse(call, KafkaError())
+        answer = route.told(call, route.handle, call)
         if answer is None or isinstance(answer, Message):
             return self._parts(call, answer, stages)
         return self._later(route, call, answer, stages)
@@ -163,13 +187,8 @@ class Router:
     def _finished(
         self, route: Route, call: Call[Any], finish: Callable[[Any], Message], brought: Any
     ) -> Parts | None:
-        try:
-            answer = finish(brought)
-        except KafkaError as refusal:
-            answer = route.refuse(call, refusal)
-        except Exception:
-            log.exception(_FAILED, call.key.name, call.version, call.peer.connection_id)
-            answer = route.refuse(call, KafkaError())
+        answer = route.told(call, finish, brought)
+        assert answer is None or isinstance(answer, Message), answer
         return self._parts(call, answer, None)
 
     async def _awaited(
@@ -179,21 +198,7 @@ class Router:
         rest: Callable[[], Awaitable[Answer]],
         stages: Stages | None,
     ) -> Parts | PartsLater | None:
-        try:
-            answer = await (stages.later(rest()) if stages else rest())
-        except KafkaError as refusal:
-            answer = route.refuse(call, refusal)
-        except Disconnect:
-            raise
-        except SessionExpired as over:
-            # As Kafka: nobody knows what has become of it, so it is not for the client to repeat.
-            log.warning(
-                f"{_FAILED}: %s", call.key.name, call.version, call.peer.connection_id, over
-            )
-            answer = route.refuse(call, KafkaError())
-        except Exception:
-            log.exception(_FAILED, call.key.name, call.version, call.peer.connection_id)
-            answer = route.refuse(call, KafkaError())
+        answer = await route.told_later(call, (lambda: stages.later(rest())) if stages else rest)
         if answer is None or isinstance(answer, Message):
             return self._parts(call, answer, stages)
         return self._later(route, call, answer, stages)

@@ -116,7 +116,7 @@ class Log:
 
     @property
     def last_stable_offset(self) -> int:
-        unstable = self.producers.first_unstable_offset
+        unstable = self.producers.transactions.first_unstable_offset
         if unstable is not None and unstable < self.high_watermark:
             return max(unstable, self.start_offset)
         return self.high_watermark
@@ -196,12 +196,12 @@ class Log:
         self.producers.apply(decision)
         for transaction in decision.completed:
             if transaction.is_aborted:
-                stable = self.producers.last_stable_offset_for(transaction)
+                stable = self.producers.transactions.last_stable_offset_for(transaction)
                 producer_id, first_offset, last_offset, _ = transaction
                 segment.transaction_index.append(
                     AbortedTransaction(producer_id, first_offset, last_offset, stable)
                 )
-            self.producers.complete(transaction)
+            self.producers.transactions.complete(transaction)
         self.producers.advance(self.end_offset)
         return Written(
             admitted.first_offset,
@@ -318,7 +318,7 @@ class Log:
         """It may go back only by truncation or when leadership changes."""
         assert self.start_offset <= offset <= self.end_offset, (self, offset)
         self.high_watermark = offset
-        self.producers.on_high_watermark(offset)
+        self.producers.transactions.on_high_watermark(offset)
 
     def advance_start(self, offset: int) -> bool:
         """Forget what lies before ``offset``; False if it was forgotten already."""

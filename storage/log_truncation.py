@@ -119,7 +119,7 @@ def _cut_at(
     producers, segments = log.producers, log.segments
     for damage in _go_back(producers, segments, had_producers, end=end_offset, now_ms=now_ms):
         notice(str(damage))
-    log.producers.on_high_watermark(log.high_watermark)
+    log.producers.transactions.on_high_watermark(log.high_watermark)
     step = partial(_cut_files, dropped, file, position, shortened.transaction_index, log.epochs)
     return Truncation(dropped, step)
 

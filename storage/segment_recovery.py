@@ -103,10 +103,10 @@ def learn(
         producers.apply(decision)
         for transaction in decision.completed:
             if transaction.is_aborted and index is not None:
-                stable = producers.last_stable_offset_for(transaction)
+                stable = producers.transactions.last_stable_offset_for(transaction)
                 producer_id, first_offset, last_offset, _ = transaction
                 index.append(AbortedTransaction(producer_id, first_offset, last_offset, stable))
-            producers.complete(transaction)
+            producers.transactions.complete(transaction)
     producers.advance(batch.next_offset)
 
 

@@ -1,6 +1,7 @@
 """Becoming the coordinator of a partition of an internal topic, and ceasing to be.
 
     leadership arrives    the log is read in the background, then applied to a new shard
+    it is read            where that matters, all replicas in sync are waited for
     meanwhile             COORDINATOR_LOAD_IN_PROGRESS
     it is there           the shard answers
     leadership leaves     the shard ends, and is dropped; NOT_COORDINATOR
@@ -8,6 +9,10 @@
 
 A shard is what its coordinator makes of one partition.  It stays when only the leader's epoch
 changes, as long as this broker led all the time: nobody else can have written.
+
+What is read may be lost yet, if not all replicas in sync have it.  Groups hold back answers that
+tell of it; transactions would do what cannot be taken back, and are not loaded before.  That takes
+as long as the replicas do, or until those that are away are not in sync any more.
 
 A record that nobody can read, or that leads nowhere, fails its whole partition, as in Kafka: who
 passed over it would coordinate something else than what the log says.
@@ -72,9 +77,16 @@ class Shards(Generic[AnyShard]):
     """The partitions of one internal topic that this broker leads."""
 
     def __init__(
-        self, topic: str, new_shard: Callable[[PartitionLog], AnyShard], means: Means
+        self,
+        topic: str,
+        new_shard: Callable[[PartitionLog], AnyShard],
+        means: Means,
+        *,
+        waits_for_replicas: bool = False,
     ) -> None:
+        """``waits_for_replicas`` to have what a shard is made of before that begins."""
         self.topic = topic
+        self._waits_for_replicas = waits_for_replicas
         self._new_shard = new_shard
         self._means = means
         self._loading: dict[int, Loading[AnyShard]] = {}
@@ -153,6 +165,8 @@ class Shards(Generic[AnyShard]):
         shard, is_loaded = self._new_shard(own_log), False
         try:
             count = await _apply(await own_log.replayed(), shard)
+            if self._waits_for_replicas:
+                await own_log.wait_for_all_in_sync()
             if self._loading.get(index) is not loading:
                 return  # leadership has gone meanwhile
             shard.begin()
@@ -160,7 +174,8 @@ class Shards(Generic[AnyShard]):
                 act(shard)
             is_loaded = True
         except (KafkaError, DecodeError) as failure:
-            log.error("%s-%d cannot be loaded: %s", self.topic, index, failure)
+            if self._loading.get(index) is loading:
+                log.error("%s-%d cannot be loaded: %s", self.topic, index, failure)
         finally:
             # Whatever it was: what nobody has foreseen is logged by whoever watches this task.
             if not is_loaded:

@@ -10,6 +10,7 @@ Owner: the event loop.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Awaitable, Callable, Coroutine, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -28,6 +29,8 @@ from odradek.storage import files
 from odradek.storage.log import Written
 from odradek.storage.producers.append import AppendOrigin
 from odradek.storage.producers.verification_guards import VerificationGuard
+
+log = logging.getLogger(__name__)
 
 _COORDINATOR = AppendOrigin.COORDINATOR
 
@@ -184,6 +187,22 @@ class PartitionLog:
         """Until all that is there now is replicated."""
         last = self.end_offset - 1
         await self.wait_until_replicated(Written(last, last))
+
+    async def wait_for_all_in_sync(self) -> None:
+        """Until they have all that is there now, however long it takes.
+
+        Raises NotLeader once another leads: in a new epoch of this leader it is waited on.
+        """
+        end, watermark = self.end_offset, self.partition.high_watermark
+        while watermark.value < end:
+            try:
+                await watermark.wait_for(
+                    end, timeout_s=self._means.options.commit_timeout_ms / 1000
+                )
+            except KafkaError:
+                self.partition.leading()
+            name = self.partition.topic_partition
+            log.info("%s is replicated up to %d, to be %d", name, watermark.value, end)
 
     def when_replicated(self, written: Written, tell: Told) -> None:
         """At once, if it is."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Iterable, Iterator
+from itertools import islice
 from typing import Protocol
 
 from odradek.broker.call import Call
@@ -14,6 +15,7 @@ from odradek.protocol.api.describe_producers import (
     DescribeProducersResponse,
 )
 from odradek.protocol.errors import KafkaError, UnknownTopicOrPartition, code_of
+from odradek.storage.producers.append import ProducerState
 
 NO_TRANSACTION = -1
 
@@ -37,64 +39,65 @@ class Cluster(Protocol):
 def handle(
     replicas: Replicas, cluster: Cluster, call: Call[DescribeProducersRequest]
 ) -> DescribeProducersResponse | Awaitable[DescribeProducersResponse]:
-    topics = call.request.topics
-    if sum(len(asked.partition_indexes) for asked in topics) > FEW:
-        return _answer_in_turns(replicas, cluster, topics)
-    return DescribeProducersResponse(
-        throttle_time_ms=0,
-        topics=[
-            Topic(name=asked.name, partitions=list(_lines(replicas, cluster, asked)))
-            for asked in topics
-        ],
-    )
+    response = DescribeProducersResponse(throttle_time_ms=0, topics=[])
+    describing = _described(replicas, cluster, call.request.topics, response)
+    if sum(1 for _ in islice(describing, FEW)) < FEW:
+        return response
+    return _answer_in_turns(describing, response)
 
 
 async def _answer_in_turns(
-    replicas: Replicas, cluster: Cluster, topics: Iterable[Asked]
+    describing: Iterator[None], response: DescribeProducersResponse
 ) -> DescribeProducersResponse:
-    turn, response = Turn(), DescribeProducersResponse(throttle_time_ms=0, topics=[])
-    for asked in topics:
-        lines = await turn.listed(_lines(replicas, cluster, asked))
-        response.topics.append(Topic(name=asked.name, partitions=lines))
+    turn = Turn()
+    for _ in describing:
+        if turn.is_over:
+            await turn.next()
     return response
 
 
-def _lines(replicas: Replicas, cluster: Cluster, asked: Asked) -> Iterator[Line]:
-    try:
-        check_topic_name(asked.name)
-        if not cluster.has_topic(asked.name):
-            raise UnknownTopicOrPartition(f"there is no {asked.name}")
-    except KafkaError as failure:
+def _described(
+    replicas: Replicas,
+    cluster: Cluster,
+    topics: Iterable[Asked],
+    response: DescribeProducersResponse,
+) -> Iterator[None]:
+    """Go on by one partition or producer at a time."""
+    for asked in topics:
+        topic = Topic(name=asked.name, partitions=[])
+        response.topics.append(topic)
+        try:
+            check_topic_name(asked.name)
+            if not cluster.has_topic(asked.name):
+                raise UnknownTopicOrPartition(f"there is no {asked.name}")
+        except KafkaError as failure:
+            for index in asked.partition_indexes:
+                topic.partitions.append(_failed(index, failure, failure.message))
+                yield
+            continue
         for index in asked.partition_indexes:
-            yield _failed(index, failure, failure.message)
-        return
-    for index in asked.partition_indexes:
-        yield _line(replicas, asked.name, index)
+            line = Line(partition_index=index, error_code=0, active_producers=[])
+            try:
+                states = replicas.partition(asked.name, index).log.producers.states
+            except KafkaError as failure:
+                line, states = _failed(index, failure), {}
+            topic.partitions.append(line)
+            yield
+            # Who comes or goes meanwhile may be missed, or shown.
+            for producer_id, state in [*states.items()]:
+                line.active_producers.append(_shown(producer_id, state))
+                yield
 
 
-def _line(replicas: Replicas, topic: str, index: int) -> Line:
-    try:
-        partition = replicas.partition(topic, index)
-    except KafkaError as failure:
-        return _failed(index, failure)
-    return Line(
-        partition_index=index,
-        error_code=0,
-        active_producers=[
-            Line.Producer(
-                producer_id=producer_id,
-                producer_epoch=state.epoch,
-                last_sequence=state.last_sequence,
-                last_timestamp=state.last_timestamp,
-                coordinator_epoch=state.coordinator_epoch,
-                current_txn_start_offset=(
-                    NO_TRANSACTION
-                    if state.transaction_first_offset is None
-                    else state.transaction_first_offset
-                ),
-            )
-            for producer_id, state in partition.log.producers.states.items()
-        ],
+def _shown(producer_id: int, state: ProducerState) -> Line.Producer:
+    begin = state.transaction_first_offset
+    return Line.Producer(
+        producer_id=producer_id,
+        producer_epoch=state.epoch,
+        last_sequence=state.last_sequence,
+        last_timestamp=state.last_timestamp,
+        coordinator_epoch=state.coordinator_epoch,
+        current_txn_start_offset=NO_TRANSACTION if begin is None else begin,
     )
 
 

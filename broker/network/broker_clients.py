@@ -28,6 +28,7 @@ class BrokerClients:
     def __init__(self, new: Callable[[Node], Client]) -> None:
         self._new = new
         self._known: dict[int, tuple[Node, Client]] = {}
+        self._is_closed = False
 
     def to(self, node: Node) -> Client:
         known = self._known.get(node.id)
@@ -36,10 +37,13 @@ class BrokerClients:
                 return known[1]
             known[1].close()  # it has moved
         client = self._new(node)
+        if self._is_closed:
+            client.close()
         self._known[node.id] = node, client
         return client
 
     def close(self) -> None:
+        """Whoever still asks gets clients that are closed."""
+        self._is_closed = True
         for _, client in self._known.values():
             client.close()
-        self._known.clear()

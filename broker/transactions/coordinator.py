@@ -64,7 +64,9 @@ class TransactionCoordinator:
         self.lookup = lookup
         self.world = world
         self._markers = markers
-        self.shards: Shards[TransactionShard] = Shards(TRANSACTION_STATE, self._new_shard, means)
+        self.shards: Shards[TransactionShard] = Shards(
+            TRANSACTION_STATE, self._new_shard, means, waits_for_replicas=True
+        )
 
     def _new_shard(self, partition_log: PartitionLog) -> TransactionShard:
         return TransactionShard(partition_log, self.world, self._markers.complete)

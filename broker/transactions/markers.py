@@ -17,7 +17,7 @@ Owner: the event loop.
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol
 
 from odradek.broker.metadata.picture import Node, PartitionState
@@ -37,10 +37,9 @@ log = logging.getLogger(__name__)
 
 Marker = WriteTxnMarkersRequest.Marker
 
-#: Until it is tried again.  Kafka's sender tries at once, and waits for its network instead.
-RETRY_S = 0.1
-#: What the log does not take is tried after twice as long each time, but no longer than this.
-RETRY_MAX_S = 1.0
+#: Until it is tried again, twice as long each time, but no longer than the second.  Kafka's sender
+#: tries at once, and waits for its network instead.
+RETRY_MIN_S, RETRY_MAX_S = 0.1, 1.0
 
 #: The partition needs no marker: it has one, it cannot have had records of a transaction, or it has
 #: heard of the producer's later epoch, before which every transaction has ended.
@@ -137,8 +136,9 @@ class Markers:
         if left and shard.is_active:
             names = ", ".join(map(str, sorted(left)))
             log.info("%r is not ended in all partitions yet: %s", txn.transactional_id, names)
+        pauses_s = _pauses_s()
         while left and shard.is_active:
-            await self._world.sleep(RETRY_S)
+            await self._world.sleep(next(pauses_s))
             if shard.is_active:
                 left = await self._left(txn, self._mark(shard, txn, left))
         await self._write_completion(shard, txn)
@@ -147,17 +147,17 @@ class Markers:
         self, shard: TransactionShard, txn: Transaction, waiting: Waiting | None = None
     ) -> None:
         """``waiting``, if it is written already."""
-        retry_s = RETRY_S
+        pauses_s, is_told = _pauses_s(), False
         while shard.is_active:
             try:
                 if waiting is None:
                     waiting = shard.write(decide_complete(txn, now_ms=self._world.now_ms()))
                 await wait_for(waiting)
             except KafkaError as failure:
-                if retry_s == RETRY_S:  # there may be thousands; each tells it once
+                if not is_told:  # there may be thousands; each tells it once
                     log.warning("%r is not complete yet: %s", txn.transactional_id, failure)
-                await self._world.sleep(retry_s)
-                retry_s = min(2 * retry_s, RETRY_MAX_S)
+                    is_told = True
+                await self._world.sleep(next(pauses_s))
                 waiting = None
             else:
                 return
@@ -206,6 +206,13 @@ class Markers:
 
     def close(self) -> None:
         self._links.close()
+
+
+def _pauses_s() -> Iterator[float]:
+    pause_s = RETRY_MIN_S
+    while True:
+        yield pause_s
+        pause_s = min(2 * pause_s, RETRY_MAX_S)
 
 
 def _marker(

@@ -12,7 +12,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Sequence
+from collections import deque
+from collections.abc import Callable, Iterable, Sequence
 
 from odradek.broker.coordinator.batches import KeyValue
 from odradek.broker.coordinator.log_failures import OF_A_TRANSACTION, told
@@ -53,8 +54,9 @@ class TransactionShard:
         self._complete = complete
         self.transactions: dict[str, Transaction] = {}
         self._pending: set[str] = set()
-        #: Found in the log.
-        self._prepared: list[Transaction] = []
+        #: To be completed soon.
+        self._prepared: deque[Transaction] = deque()
+        self._is_completing = False
         self.is_active = False
 
     @property
@@ -80,18 +82,24 @@ class TransactionShard:
     def begin(self) -> None:
         """What was prepared by whoever coordinated before is completed."""
         self.is_active = True
-        prepared, self._prepared = self._prepared, []
-        if prepared:
-            self.world.start(self._complete_all(prepared), "completion of what was prepared")
+        self._complete_soon()
 
-    async def _complete_all(self, prepared: Sequence[Transaction]) -> None:
+    def _complete_soon(self, changed: Iterable[Transaction] = ()) -> None:
+        """In turns: thousands may be loaded, or have waited for the same replica."""
+        self._prepared += [txn for txn in changed if txn.state in PREPARED]
+        if self._prepared and not self._is_completing:
+            self._is_completing = True
+            self.world.start(self._complete_prepared(), "completion of what was prepared")
+
+    async def _complete_prepared(self) -> None:
         turn = Turn()
-        for txn in prepared:
-            if not self.is_active:
-                return
-            self._complete(self, txn)
-            if turn.is_over:
-                await turn.next()
+        try:
+            while self._prepared and self.is_active:
+                self._complete(self, self._prepared.popleft())
+                if turn.is_over:
+                    await turn.next()
+        finally:
+            self._is_completing = False
 
     def end(self) -> None:
         self.is_active = False
@@ -112,11 +120,13 @@ class TransactionShard:
 
         def take_effect() -> None:
             self.transactions[transactional_id] = apply(before, record)
-            if record.state in PREPARED:
-                self._complete(self, record)
 
         value = transaction_value(record, server_version=self.world.version())
-        return self._append([(transaction_key(transactional_id), value)], [record], take_effect)
+        key = transaction_key(transactional_id)
+        waiting = self._append([(key, value)], [record], take_effect)
+        if waiting is None and record.state in PREPARED:
+            self._complete(self, record)
+        return waiting
 
     def forget(self, expired: Sequence[Transaction]) -> Waiting | None:
         """None of them is pending."""
@@ -157,6 +167,7 @@ class TransactionShard:
                 failure = NotCoordinator()
             else:
                 take_effect()
+                self._complete_soon(changed)
             if not waiting.done():  # whoever waits may have gone
                 waiting.set_result(failure)
 

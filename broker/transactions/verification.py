@@ -24,7 +24,7 @@ from collections.abc import (
     Mapping,
     Sequence,
 )
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 from typing import Any, Protocol
 
@@ -103,14 +103,6 @@ class _Question:
 _Asked = tuple[_Question, asyncio.Future[Refusals]]
 
 
-@dataclass(slots=True)
-class _Line:
-    """To one coordinator."""
-
-    questions: list[_Asked] = field(default_factory=list)
-    is_busy: bool = False
-
-
 class Coordinators(Protocol):
     """Who coordinates which transactional id."""
 
@@ -133,7 +125,8 @@ class Verifier:
         self._clients = clients
         self._listener = listener
         self._start = start
-        self._lines: dict[Node, _Line] = {}
+        #: What waits for coordinators that are being asked.
+        self._lines: dict[Node, list[_Asked]] = {}
 
     def close(self) -> None:
         """Whoever still waits is told that nobody answered."""
@@ -156,24 +149,22 @@ class Verifier:
         if isinstance(client, OwnClient):
             return self._answered_here(client, question)
         answer: asyncio.Future[Refusals] = asyncio.get_running_loop().create_future()
-        line = self._lines.setdefault(node, _Line())
-        line.questions.append((question, answer))
-        if not line.is_busy:
-            line.is_busy = True
-            self._start(self._work(line, node), f"transactions verified by broker {node.id}")
+        line = self._lines.get(node)
+        if line is None:
+            line = self._lines[node] = []
+            self._start(self._work(node), f"transactions verified by broker {node.id}")
+        line.append((question, answer))
         return answer
 
-    async def _work(self, line: _Line, node: Node) -> None:
+    async def _work(self, node: Node) -> None:
         asked: list[_Asked] = []
         try:
-            while line.questions:
-                asked, line.questions = _of_different_ids(line.questions)
+            while self._lines[node]:
+                asked, self._lines[node] = _of_different_ids(self._lines[node])
                 await self._send(asked, node)
         finally:
             # Nobody waits for ever, whatever happens here.
-            line.is_busy = False
-            _refuse_all([*asked, *line.questions], ErrorCode.NETWORK_EXCEPTION)
-            line.questions = []
+            _refuse_all([*asked, *self._lines.pop(node)], ErrorCode.NETWORK_EXCEPTION)
 
     async def _send(self, asked: Sequence[_Asked], node: Node) -> None:
         questions = [question for question, _ in asked]

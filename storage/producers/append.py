@@ -82,22 +82,6 @@ class AppendedBatch(NamedTuple):
         return self.last_offset - self.offset_delta
 
 
-class OpenTransaction(NamedTuple):
-    """Open transactions sort by where they began."""
-
-    first_offset: int
-    producer_id: int
-
-
-class CompletedTransaction(NamedTuple):
-    """``last_offset`` is that of the marker."""
-
-    producer_id: int
-    first_offset: int
-    last_offset: int
-    is_aborted: bool
-
-
 # Never changed, yet not frozen: that would double the time it takes to make one.
 @dataclass(slots=True)
 class ProducerState:

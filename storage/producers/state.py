@@ -6,30 +6,23 @@ An append goes through here twice, and through the transaction index if a transa
     (the batches are written, unless they are a retry)
     states.apply(decision)                         cannot fail
     for transaction in decision.completed:
-        stable = states.last_stable_offset_for(transaction)
+        stable = states.transactions.last_stable_offset_for(transaction)
         (if it was aborted, it is written to the transaction index with ``stable``)
-        states.complete(transaction)
+        states.transactions.complete(transaction)
     states.advance(end_offset)
 
 If the transaction index cannot be written, ``complete`` is not called and the last stable offset
 stays where it is.  Appending a set of batches leads to the same state as appending each alone.
 
-A transaction is open from its first batch to its marker, and unstable until the high watermark has
-passed the marker.  Of the unstable ones that have ended only those are kept which can still be the
-first: one that began after a later-ending one began leaves before it, and never is.
-
 Truncation at the end forgets all and goes back to the newest snapshot; the log from there on is
 then given to ``replay``.  Truncation at the start forgets no producer: that its batches are gone
 does not make a retry of them new.
 
-Invariant: open transactions are in the order of their first offsets, ended ones in that of their
-first and of their last offsets.
 Owner: the event loop.
 """
 
 from __future__ import annotations
 
-from bisect import bisect_left
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from types import MappingProxyType
@@ -42,8 +35,6 @@ from odradek.storage.producers.append import (
     UNKNOWN_PRODUCER,
     AppendedBatch,
     AppendOrigin,
-    CompletedTransaction,
-    OpenTransaction,
     ProducerState,
     check_coordinator,
     check_epoch,
@@ -52,6 +43,11 @@ from odradek.storage.producers.append import (
     marker_in,
 )
 from odradek.storage.producers.snapshot import ProducerSnapshotDamaged, ProducerSnapshots
+from odradek.storage.producers.unstable import (
+    CompletedTransaction,
+    OpenTransaction,
+    UnstableTransactions,
+)
 from odradek.storage.producers.verification_guards import VerificationGuard, VerificationGuards
 
 __all__ = ["AppendOrigin", "Decision", "ProducerSettings", "ProducerStates"]
@@ -100,14 +96,13 @@ class ProducerStates:
 
     __slots__ = (
         "_guards",
-        "_open",
         "_states",
-        "_unreplicated",
         "end_offset",
         "partition",
         "settings",
         "snapshot_offset",
         "snapshots",
+        "transactions",
     )
 
     def __init__(
@@ -125,8 +120,7 @@ class ProducerStates:
         self.snapshot_offset = 0
         self.end_offset = 0
         self._states: dict[int, ProducerState] = {}
-        self._open: list[OpenTransaction] = []
-        self._unreplicated: list[CompletedTransaction] = []
+        self.transactions = UnstableTransactions()
         self._guards = VerificationGuards()
 
     def __len__(self) -> int:
@@ -140,7 +134,7 @@ class ProducerStates:
     @property
     def is_empty(self) -> bool:
         """Whether going over the log again would find nothing that matters."""
-        return not self._states and not self._unreplicated
+        return not self._states and not self.transactions.has_unreplicated
 
     def has_open_transaction(self, producer_id: int, *, epoch: int) -> bool:
         """Whether one is open in this epoch: one of an earlier epoch is not the producer's now."""
@@ -231,26 +225,9 @@ class ProducerStates:
         if decision is _UNCONCERNED:
             return
         self._states.update(decision.states)
-        self._open += decision.started
+        self.transactions.begin(decision.started)
         for producer_id in decision.verified:
             self._guards.clear(producer_id)
-
-    def last_stable_offset_for(self, transaction: CompletedTransaction) -> int:
-        """What the last stable offset becomes when this transaction ends and is replicated."""
-        for other in self._open[:2]:
-            if other.first_offset != transaction.first_offset:
-                return min(other.first_offset, transaction.last_offset + 1)
-        return transaction.last_offset + 1
-
-    def complete(self, transaction: CompletedTransaction) -> None:
-        """It is no longer open, but unstable until ``on_high_watermark`` passes its marker."""
-        slot = bisect_left(self._open, (transaction.first_offset,))
-        assert self._open[slot].first_offset == transaction.first_offset, (self, transaction)
-        del self._open[slot]
-        unreplicated = self._unreplicated
-        while unreplicated and unreplicated[-1].first_offset > transaction.first_offset:
-            unreplicated.pop()
-        unreplicated.append(transaction)
 
     def advance(self, end_offset: int) -> None:
         """All up to here is known, whether producers with ids wrote it or not."""
@@ -261,41 +238,17 @@ class ProducerStates:
         decision = self.decide(batches, _REPLICATION)
         self.apply(decision)
         for transaction in decision.completed:
-            self.complete(transaction)
+            self.transactions.complete(transaction)
         self.advance(end_offset)
 
     # Transactions
 
-    @property
-    def first_undecided_offset(self) -> int | None:
-        """Where the first transaction began that has not ended."""
-        return self._open[0].first_offset if self._open else None
-
-    @property
-    def first_unstable_offset(self) -> int | None:
-        """Where the first transaction began that has not ended below the high watermark."""
-        if not self._unreplicated:
-            return self._open[0].first_offset if self._open else None
-        ended = self._unreplicated[0].first_offset
-        return min(ended, self._open[0].first_offset) if self._open else ended
-
-    def on_high_watermark(self, offset: int) -> None:
-        """Transactions whose markers lie below it have become stable."""
-        if self._unreplicated:
-            self._forget_ended_before(offset)
-
-    def _forget_ended_before(self, offset: int) -> None:
-        unreplicated = self._unreplicated
-        count = 0
-        while count < len(unreplicated) and unreplicated[count].last_offset < offset:
-            count += 1
-        del unreplicated[:count]
-
     def has_late_transaction(self, now_ms: int, *, timeout_max_ms: int) -> bool:
         """Whether the first open transaction has been idle for longer than any may be open."""
-        if not self._open:
+        first = self.transactions.first_open
+        if first is None:
             return False
-        last_timestamp = self._states[self._open[0].producer_id].last_timestamp
+        last_timestamp = self._states[first.producer_id].last_timestamp
         return 0 < last_timestamp < now_ms - timeout_max_ms - LATE_AFTER_TIMEOUT_MS
 
     def start_verification(
@@ -345,7 +298,7 @@ class ProducerStates:
 
     def on_log_start_moved(self, offset: int) -> None:
         """What lies before is gone; its producers are remembered."""
-        self._forget_ended_before(offset)
+        self.transactions.on_high_watermark(offset)
         self.end_offset = max(self.end_offset, offset)
         # Unlike Kafka, which would take none at this offset any more and so forget, at the next
         # truncation, what only the deleted batches told.
@@ -380,12 +333,11 @@ class ProducerStates:
 
     def _forget(self) -> None:
         self._states = {}
-        self._open = []
-        self._unreplicated = []
+        self.transactions = UnstableTransactions()
 
     def _remember(self, loaded: dict[int, ProducerState], now_ms: int) -> None:
         self._states = _active(loaded, now_ms - self.settings.producer_id_expiration_ms)
-        self._open = sorted(
+        self.transactions = UnstableTransactions(
             OpenTransaction(state.transaction_first_offset, producer_id)
             for producer_id, state in self._states.items()
             if state.transaction_first_offset is not None

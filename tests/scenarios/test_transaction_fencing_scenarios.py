@@ -98,6 +98,24 @@ def test_t5_an_id_that_is_taken_over_again_and_again_belongs_to_the_last(broker,
         assert len(partition.records()) == HIJACKS
 
 
+def test_t5_but_who_says_that_it_was_this_producer_aborts_what_is_open_now(
+    broker, new_topic, producer
+):
+    topic, old_epoch = new_topic(), producer.epoch
+    with (
+        WireProducer(broker.address, producer.transactional_id) as new,
+        PartitionClient(broker.address, topic) as partition,
+    ):
+        new.init()
+        new.write(topic, b"new")
+        known = {"producer_id": producer.id, "producer_epoch": old_epoch}
+        assert producer.ask_init(**known) == "CONCURRENT_TRANSACTIONS"
+        assert settled(lambda: producer.ask_init(**known)) == "PRODUCER_FENCED"
+        assert producer.epoch == old_epoch
+        assert_fenced(new, topic)
+        assert settled_values(partition) == []
+
+
 @pytest.mark.parametrize(("version", "end_version"), [(9, 3), (12, 5)], ids=["v1", "v2"])
 def test_t5_a_zombie_that_is_refused_holds_up_nobody(
     broker, new_topic, producer, version, end_version

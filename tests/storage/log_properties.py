@@ -192,8 +192,8 @@ class LogAgainstAList(WriterRules):
         log = recovered(copy, start_offset=self.log.start_offset, **self.settings)
         forgotten = self.model.forgotten
         assert known_producers(log, but=forgotten) == known_producers(self.log, but=forgotten)
-        undecided = self.log.producers.first_undecided_offset
-        assert log.producers.first_undecided_offset == undecided
+        undecided = self.log.producers.transactions.first_undecided_offset
+        assert log.producers.transactions.first_undecided_offset == undecided
         log.abandon()
         shutil.rmtree(copy)
 

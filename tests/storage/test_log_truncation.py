@@ -258,7 +258,7 @@ class TestTransactions:
             log.roll(now_ms=NOW_MS)
         append(log, b"b")
         cut(log, 2)
-        assert log.last_stable_offset == log.producers.first_undecided_offset == 1
+        assert log.last_stable_offset == log.producers.transactions.first_undecided_offset == 1
         end_transaction(log, producer_id=1, commit=False)
         aborted = log.aborted_transactions(start=0, end=9)
         assert [each[:3] for each in aborted] == [(1, 1, 2)]

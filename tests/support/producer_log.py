@@ -14,8 +14,8 @@ from odradek.protocol.records.batch import RecordBatch
 from odradek.protocol.records.control import EndTransactionMarker, marker_batch
 from odradek.protocol.records.record import Record
 from odradek.protocol.types import TopicPartition
-from odradek.storage.producers.append import CompletedTransaction
 from odradek.storage.producers.state import AppendOrigin, ProducerStates
+from odradek.storage.producers.unstable import CompletedTransaction
 from odradek.storage.transaction_index import AbortedTransaction
 from tests.support.batches import batch_of
 
@@ -123,11 +123,11 @@ class ProducerLog:
         self.states.advance(self.end_offset)
 
     def _complete(self, transaction: CompletedTransaction) -> None:
-        stable = self.states.last_stable_offset_for(transaction)
+        stable = self.states.transactions.last_stable_offset_for(transaction)
         if transaction.is_aborted:
             producer_id, first, last, _ = transaction
             self.aborted.append(AbortedTransaction(producer_id, first, last, stable))
-        self.states.complete(transaction)
+        self.states.transactions.complete(transaction)
 
     def restart(self, *, now_ms: int = NOON) -> None:
         self.states = ProducerStates(PARTITION, self.directory, self.settings)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import sys
 import time
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -116,7 +117,8 @@ class Open(NamedTuple):
 async def find_hanging(arguments: argparse.Namespace, asked: Cluster) -> int:
     now_ms = int(time.time() * 1000)
     longest_ms = arguments.max_transaction_timeout * MINUTE_MS
-    found = await asked.producers(_searched(arguments, asked))
+    failures: list[CommandFailed] = []
+    found = await asked.producers(_searched(arguments, asked), tell=failures.append)
     late = [
         Open(place, producer)
         for place, producers in found.items()
@@ -134,8 +136,10 @@ async def find_hanging(arguments: argparse.Namespace, asked: Cluster) -> int:
         for place, producer in late
         if (place, producer.producer_id) not in expected
     ]
+    for failure in failures:
+        print(f"odradek: not searched: {failure}", file=sys.stderr)
     tables.show(COLUMNS, rows, title="Hanging transactions", as_json=arguments.json)
-    return 0
+    return 1 if failures else 0
 
 
 def _searched(arguments: argparse.Namespace, asked: Cluster) -> list[Place]:
@@ -144,7 +148,9 @@ def _searched(arguments: argparse.Namespace, asked: Cluster) -> list[Place]:
     meant = asked.places()
     if arguments.scopes:
         meant = places(cluster.admin(arguments), arguments.scopes, arguments.timeout)
-    return [place for place in meant if arguments.broker in (None, asked.leader(place))]
+    if arguments.broker is None:
+        return meant
+    return [place for place in meant if asked.is_led_by(arguments.broker, place)]
 
 
 async def _expected(asked: Cluster, late: list[Open]) -> set[tuple[Place, int]]:

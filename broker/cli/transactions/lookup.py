@@ -39,6 +39,12 @@ NOT_FOUND = "TRANSACTIONAL_ID_NOT_FOUND"
 AT_ONCE = 500
 
 Answer = TypeVar("Answer")
+#: What is done about a partition of which nothing is known.
+Tell = Callable[[CommandFailed], None]
+
+
+def _stop(failure: CommandFailed) -> None:
+    raise failure
 
 
 def verb(work: Callable[[argparse.Namespace, Cluster], Awaitable[int]]) -> cluster.Run:
@@ -73,11 +79,18 @@ class Cluster:
         )
 
     def leader(self, place: Place) -> int:
+        found = self._leader(place)
+        if found is None:
+            raise CommandFailed(f"{place}: there is no such partition, or no leader of it")
+        return found
+
+    def is_led_by(self, broker: int, place: Place) -> bool:
+        return self._leader(place) == broker
+
+    def _leader(self, place: Place) -> int | None:
         topic = self._metadata.topics.get(place.topic)
         partition = topic and topic.partitions.get(place.partition)
-        if not partition or partition.leader not in self.brokers:
-            raise CommandFailed(f"{place}: there is no such partition, or no leader of it")
-        return int(partition.leader)
+        return partition.leader if partition and partition.leader in self.brokers else None
 
     def check_broker(self, broker: int) -> None:
         if broker not in self.brokers:
@@ -156,19 +169,27 @@ class Cluster:
         return int(found.node_id)
 
     async def producers(
-        self, places: Iterable[Place], *, replica: int | None = None
+        self, places: Iterable[Place], *, replica: int | None = None, tell: Tell = _stop
     ) -> dict[Place, list[Producer]]:
-        """What each partition's leader remembers, or this replica of it."""
+        """What each partition's leader remembers, or this replica of it.
+
+        A partition that nobody tells of is left out, unless ``tell`` raises.
+        """
         asked: defaultdict[int, list[Place]] = defaultdict(list)
         for place in places:
-            asked[self.leader(place) if replica is None else replica].append(place)
+            try:
+                asked[self.leader(place) if replica is None else replica].append(place)
+            except CommandFailed as failure:
+                tell(failure)
         found: dict[Place, list[Producer]] = {}
         for broker, some in asked.items():
             for begin in range(0, len(some), AT_ONCE):
-                found |= await self._producers_at(broker, some[begin : begin + AT_ONCE])
-        return {place: found[place] for place in places}
+                found |= await self._producers_at(broker, some[begin : begin + AT_ONCE], tell)
+        return {place: found[place] for place in places if place in found}
 
-    async def _producers_at(self, broker: int, places: list[Place]) -> dict[Place, list[Producer]]:
+    async def _producers_at(
+        self, broker: int, places: list[Place], tell: Tell
+    ) -> dict[Place, list[Producer]]:
         from odradek.protocol.api.describe_producers import DescribeProducersRequest
 
         numbers: defaultdict[str, list[int]] = defaultdict(list)
@@ -183,8 +204,10 @@ class Cluster:
         for topic in answer.topics:
             for line in topic.partitions:
                 place = Place(topic.name, line.partition_index)
-                _check(str(place), line.error_code)
-                found[place] = line.active_producers
+                if line.error_code:
+                    tell(CommandFailed(f"{place}: {direct.reason(line.error_code)}"))
+                else:
+                    found[place] = line.active_producers
         return found
 
     async def _settled(

@@ -1,4 +1,6 @@
-"""Subscriptions by a regular expression: which names match, by the rules of RE2.
+"""Regular expressions of clients: which names match, by the rules of RE2.
+
+Groups subscribe by them, and transactions are listed by them.
 
 RE2 has no backtracking and so no back references; its time is linear in the name, whatever the
 expression, and its memory bounded.  It is an extra (see pyproject.toml); where it is not installed,
@@ -32,7 +34,7 @@ def compiled(expression: str) -> Matches:
     if re2 is None:
         raise InvalidRegularExpression(
             "This broker runs without RE2 (the package google-re2), "
-            "and takes no subscriptions by regular expressions."
+            "and takes no regular expressions."
         )
     options = re2.Options()
     options.log_errors = False

@@ -1,15 +1,18 @@
 """``odradek transactions``: list, describe, describe-producers, find-hanging, abort."""
 
 import itertools
+import json
 import time
 from contextlib import ExitStack
 
 import pytest
+from confluent_kafka.admin import AdminClient
 
+from odradek.broker.cli.partitions import Place
 from tests.support.broker_process import BrokerProcess
 from tests.support.broker_stores import new_store
 from tests.support.committed_records import committed_values, stable_end
-from tests.support.partition_client import PartitionClient, create_topic
+from tests.support.partition_client import LATEST, PartitionClient, create_topic
 from tests.support.transaction_wire import WireProducer
 
 __all__ = ["new_store"]
@@ -17,6 +20,7 @@ __all__ = ["new_store"]
 #: So that a transaction can be begun behind its coordinator's back, as before Kafka 3.6.
 SETTINGS = ("transaction.partition.verification.enable=false",)
 MINUTE_MS = 60_000
+NO_LEADER = -1
 numbers = itertools.count()
 
 
@@ -170,6 +174,14 @@ def test_producers_are_described_by_the_broker_that_is_wanted(command, new_produ
     assert refused.complaint == "odradek: broker 77: there is no such broker"
 
 
+def coordinator_of(command, name):
+    """The only broker there is."""
+    ((_, coordinator, *_),) = [
+        row for row in command("transactions", "list").rows if row[0] == name
+    ]
+    return coordinator
+
+
 def hanging(command, topic, *options):
     found = command("transactions", "find-hanging", "--json", *options).objects
     return [row for row in found if row["topic"] == topic]
@@ -214,12 +226,35 @@ def test_what_has_just_begun_does_not_hang_yet(command, new_producer, topic, nam
 
 def test_only_a_brokers_own_partitions_are_searched_on_demand(command, new_producer, topic, name):
     hang(new_producer(name), topic, b"1")
-    ((_, coordinator, *_),) = [
-        row for row in command("transactions", "list").rows if row[0] == name
-    ]
-    assert hanging(command, topic, "--broker", coordinator) != []
+    assert hanging(command, topic, "--broker", coordinator_of(command, name)) != []
     refused = command("transactions", "find-hanging", "--broker", 77)
     assert refused.complaint == "odradek: broker 77: there is no such broker"
+
+
+@pytest.fixture
+def leaderless(monkeypatch, topic):
+    """One that is among all that the cluster tells of."""
+    told = AdminClient.list_topics
+
+    def list_topics(*arguments, **options):
+        metadata = told(*arguments, **options)
+        metadata.topics[topic].partitions[1].leader = NO_LEADER
+        return metadata
+
+    monkeypatch.setattr(AdminClient, "list_topics", list_topics)
+    return Place(topic, 1)
+
+
+def test_what_has_no_leader_is_told_of_and_all_else_is_searched(
+    command, new_producer, topic, name, leaderless
+):
+    hang(new_producer(name), topic, b"1", partition=2)
+    ran = command("transactions", "find-hanging", "--json")
+    no_leader = f"odradek: not searched: {leaderless}: there is no such partition, or no leader"
+    assert (ran.status, ran.err) == (1, f"{no_leader} of it\n")
+    found = [json.loads(line) for line in ran.out.splitlines()]
+    assert [row["partition"] for row in found if row["topic"] == topic] == [2]
+    assert len(hanging(command, topic, "--broker", coordinator_of(command, name))) == 1
 
 
 def test_what_hangs_is_aborted_by_the_offset_where_it_begins(
@@ -271,5 +306,7 @@ def test_an_epoch_from_before_aborts_nothing(command, new_producer, topic, name,
     named = ("--producer-id", producer.id, "--producer-epoch", producer.epoch - 1)
     refused = command("transactions", "abort", f"{topic}:0", *named, "--coordinator-epoch", 0)
     assert f"{topic}:0: INVALID_PRODUCER_EPOCH: " in refused.complaint
+    assert (partition.offset_at(LATEST), stable_end(partition)) == (2, 0)
     producer.commit()
-    assert committed_values(partition)[-1] == b"new"
+    # Nobody has ended what was begun before, so that it is part of what the partition has open.
+    assert committed_values(partition) == [b"old", b"new"]

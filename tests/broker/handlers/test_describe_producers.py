@@ -1,6 +1,7 @@
 """DescribeProducers: who has written to a partition."""
 
-from odradek.broker import turns
+import pytest
+
 from odradek.broker.handlers import describe_producers
 from odradek.protocol.api.describe_producers import DescribeProducersRequest
 from odradek.protocol.codec import encode
@@ -85,13 +86,33 @@ async def test_a_refusal_of_all_reaches_every_line():
     assert encode(response, 0)
 
 
-async def test_of_many_partitions_it_is_answered_in_turns(tmp_path, monkeypatch):
-    monkeypatch.setattr(turns, "TURN_S", 0.0)
-    hosting = Hosting(tmp_path)
-    write(hosting.lead(partition=MANY - 1), producer=7)
-    call = called(request(*range(MANY)))
-    answering = describe_producers.handle(hosting.replicas, SeenCluster(hosting), call)
-    answered, turn_count = await in_turns(answering)
-    *_, line = answered.topics[0].partitions
-    assert [each.producer_id for each in line.active_producers] == [7]
-    assert turn_count > MANY / 2
+@pytest.mark.usefixtures("short_turns")
+class TestMany:
+    async def test_partitions_are_described_in_turns(self, tmp_path):
+        hosting = Hosting(tmp_path)
+        write(hosting.lead(partition=2 * MANY - 1), producer=7)
+        answered, turn_count = await self.answered(hosting, *range(2 * MANY))
+        *_, line = answered.topics[0].partitions
+        assert [each.producer_id for each in line.active_producers] == [7]
+        assert turn_count > MANY / 2
+
+    async def test_partitions_of_no_topic_as_well(self, tmp_path):
+        answered, turn_count = await self.answered(Hosting(tmp_path), *range(2 * MANY))
+        assert {line.error_code for line in answered.topics[0].partitions} == {3}
+        assert turn_count > MANY / 2
+
+    async def test_producers_of_one_partition_too(self, tmp_path):
+        hosting = Hosting(tmp_path)
+        partition = hosting.lead()
+        for producer in range(2 * MANY):
+            write(partition, producer=producer)
+        answered, turn_count = await self.answered(hosting, 0)
+        (line,) = answered.topics[0].partitions
+        assert [each.producer_id for each in line.active_producers] == [*range(2 * MANY)]
+        assert turn_count > MANY / 2
+
+    async def answered(self, hosting, *partitions):
+        call = called(request(*partitions))
+        return await in_turns(
+            describe_producers.handle(hosting.replicas, SeenCluster(hosting), call)
+        )

@@ -36,4 +36,10 @@ def test_all_are_closed_together():
     made = [clients.to(node()), clients.to(node(2))]
     clients.close()
     assert all(each.is_closed for each in made)
-    assert clients.to(node()) not in made
+
+
+def test_whoever_asks_afterwards_reaches_nobody():
+    clients = BrokerClients(Client)
+    clients.to(node())
+    clients.close()
+    assert all(clients.to(node(number)).is_closed for number in (1, 2))

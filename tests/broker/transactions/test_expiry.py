@@ -6,12 +6,17 @@ from itertools import pairwise
 import pytest
 
 from odradek.broker import turns
+from odradek.broker.background import Background
+from odradek.broker.schedules import start_schedules
+from odradek.broker.settings.dynamic import DynamicSettings
+from odradek.broker.settings.sources import load
 from odradek.broker.transactions.transaction_state import State
 from odradek.protocol.errors import NotEnoughReplicas
 from odradek.protocol.types import TopicPartition
 from tests.support.transaction_scene import EVENTS
 from tests.support.transactions import ID, NOW_MS, TIMEOUT_MS, transaction
 
+INTERVAL, INTERVAL_MS = "transaction.abort.timed.out.transaction.cleanup.interval.ms", 700
 WEEK_MS = 7 * 24 * 60 * 60 * 1000
 
 
@@ -40,6 +45,42 @@ def test_a_transaction_that_is_open_for_too_long_is_aborted_and_its_producer_fen
     assert (marker.producer, marker.is_commit) == ((producer.id, 1), False)
     assert scene.told(scene.end(producer)) == "PRODUCER_FENCED"
     assert scene.told(scene.add(producer)) == "PRODUCER_FENCED"
+
+
+#: Of the last, the time is up just when it is looked for, and not a moment before.
+@pytest.mark.parametrize("after_check_ms", [0, 1, INTERVAL_MS - 1, -TIMEOUT_MS % INTERVAL_MS])
+def test_t9_it_is_aborted_within_the_timeout_and_one_interval_of_the_check(scene, after_check_ms):
+    scene.participants.is_here = True
+    background = scheduled(scene)
+    scene.pass_ms(INTERVAL_MS + after_check_ms)
+    scene.open()
+    scene.pass_ms(TIMEOUT_MS)
+    assert scene.state() == "Ongoing"
+    scene.pass_ms(INTERVAL_MS)
+    assert scene.state() == "CompleteAbort"
+    scene.run(background.stop())
+
+
+def scheduled(scene):
+    """Looks for such transactions as a broker does, and does nothing else."""
+    background = Background()
+    settings = load(file=None, environment={}, overrides=[f"{INTERVAL}={INTERVAL_MS}"])
+
+    async def start():
+        others = Nothing()
+        dynamic = DynamicSettings(settings, broker_id=1)
+        start_schedules(background, others, others, scene.coordinator, dynamic)
+
+    scene.run(start())
+    return background
+
+
+class Nothing:
+    def __getattr__(self, name):
+        return self._nothing
+
+    async def _nothing(self):
+        pass
 
 
 def test_the_time_counts_from_the_first_partition(scene):
@@ -90,25 +131,50 @@ def test_one_that_is_not_replicated_keeps_no_other_waiting(scene):
     assert scene.state("a") == scene.state("b") == "CompleteAbort"
 
 
-def test_many_are_aborted_in_turns(scene, monkeypatch):
-    """By a clock that goes on when something is written."""
+WRITE_S = 0.0001
+
+
+@pytest.fixture
+def many(scene, monkeypatch):
+    """Open for too long; the clock goes on when something is written."""
     for number in range(300):
-        scene.put(transaction(State.ONGOING, transactional_id=f"{ID}-{number}"))
+        name = f"{ID}-{number}"
+        scene.put(transaction(State.ONGOING, transactional_id=name, producer_id=number))
     scene.pass_ms(TIMEOUT_MS + 1)
-    write_s, ends = 0.0001, []
-    monkeypatch.setattr(turns, "monotonic", lambda: scene.log.end_offset * write_s)
+    monkeypatch.setattr(turns, "monotonic", lambda: scene.log.end_offset * WRITE_S)
+    return scene.shard.transactions
 
-    async def watch():
+
+async def written_at_once_max(scene, act):
+    """In one turn, from this act on until nothing is left to do."""
+    ends = [scene.log.end_offset]
+    act()
+    ends.append(scene.log.end_offset)
+    while scene.tasks:
+        await asyncio.sleep(0)
+        ends.append(scene.log.end_offset)
+    return max(after - before for before, after in pairwise(ends))
+
+
+@pytest.mark.parametrize("is_here", [True, False], ids=["here", "there"])
+def test_many_are_aborted_in_turns(scene, many, is_here):
+    scene.participants.is_here = is_here
+
+    def abort_all():
         scene.world.start(scene.coordinator.abort_timed_out(), "abort")
-        while scene.tasks:
-            ends.append(scene.log.end_offset)
-            await asyncio.sleep(0)
 
-    scene.run(watch())
     # As many may be complete in the same turn.
-    at_once_max = 2 * (turns.TURN_S / write_s + 1)
-    assert max(after - before for before, after in pairwise(ends)) <= at_once_max
-    assert {each.state for each in scene.shard.transactions.values()} == {State.COMPLETE_ABORT}
+    assert scene.run(written_at_once_max(scene, abort_all)) <= 2 * (turns.TURN_S / WRITE_S + 1)
+    assert {each.state for each in many.values()} == {State.COMPLETE_ABORT}
+
+
+def test_many_that_are_replicated_at_the_same_time_are_completed_in_turns(scene, many):
+    scene.participants.is_here = True
+    scene.log.is_held = True
+    abort(scene)
+    at_once_max = scene.run(written_at_once_max(scene, scene.log.release))
+    assert at_once_max <= turns.TURN_S / WRITE_S + 1
+    assert {each.state for each in many.values()} == {State.COMPLETE_ABORT}
 
 
 @pytest.mark.parametrize("state", [State.EMPTY, State.COMPLETE_COMMIT, State.COMPLETE_ABORT])

@@ -47,7 +47,7 @@ def test_one_that_has_no_leader_is_waited_for(scene, prepared):
     scene.pass_ms(1000)
     assert scene.state() == "PrepareCommit"
     scene.participants.leaderless.clear()
-    scene.pass_ms(110)
+    scene.pass_ms(1000)
     assert scene.state() == "CompleteCommit"
     assert len(scene.participants.logs[SECOND].markers) == 1
 
@@ -56,8 +56,20 @@ def test_a_request_without_an_answer_is_sent_again(scene, prepared):
     scene.participants.lost = 3
     prepared()
     assert scene.state() == "PrepareCommit"
-    scene.pass_ms(330)
+    scene.pass_ms(710)
     assert scene.state() == "CompleteCommit"
+
+
+def test_the_longer_it_takes_the_more_seldom_it_is_tried_but_every_second(scene, prepared):
+    scene.participants.refusals[FIRST] = [ErrorCode.NOT_LEADER_OR_FOLLOWER] * 100
+    prepared()
+    refusals = scene.participants.refusals[FIRST]
+    assert len(refusals) == 99
+    scene.pass_ms(1500)
+    assert len(refusals) == 95
+    for left in (94, 93, 92):
+        scene.pass_ms(1000)
+        assert len(refusals) == left
 
 
 @pytest.mark.parametrize(
@@ -78,7 +90,7 @@ def test_a_partition_that_refuses_is_asked_again_alone(scene, prepared, error):
     scene.participants.refusals[FIRST] = [error, error]
     prepared()
     assert marked(scene) == {SECOND}
-    scene.pass_ms(220)
+    scene.pass_ms(310)
     assert scene.state() == "CompleteCommit"
     assert [len(scene.participants.logs[each].markers) for each in (FIRST, SECOND)] == [1, 1]
 
@@ -119,7 +131,7 @@ def test_one_that_is_merely_not_known_yet_is_waited_for(scene, prepared):
     scene.pass_ms(500)
     assert scene.state() == "PrepareCommit"
     scene.participants.unknown.clear()
-    scene.pass_ms(110)
+    scene.pass_ms(400)
     assert scene.state() == "CompleteCommit"
 
 

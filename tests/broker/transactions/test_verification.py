@@ -371,3 +371,16 @@ async def test_when_this_broker_stops_nobody_answers():
     here = Here()
     here.verifier.close()
     assert here.ask() == {E0: ErrorCode.NETWORK_EXCEPTION}
+
+
+async def test_nothing_is_kept_of_brokers_that_were_asked():
+    brokers = Brokers()
+    brokers.gate.clear()
+    asking = [brokers.background.start(brokers.ask(name)) for name in ("a", "b")]
+    for _ in asking:
+        await brokers.arrivals.acquire()
+    assert {*brokers.verifier._lines} == {FIRST, SECOND}
+    brokers.gate.set()
+    await asyncio.gather(*asking)
+    await asyncio.sleep(0)
+    assert not brokers.verifier._lines

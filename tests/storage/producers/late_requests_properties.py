@@ -205,7 +205,7 @@ class LateRequests(RuleBasedStateMachine):
     def no_transaction_is_open_that_the_coordinator_will_not_end(self):
         if not hasattr(self, "log"):
             return
-        if self.log.states.first_undecided_offset is not None:
+        if self.log.states.transactions.first_undecided_offset is not None:
             coordinator = self.coordinator
             assert coordinator.has_partition
             assert (coordinator.open or coordinator.ending) is not None

@@ -197,7 +197,7 @@ class ProducerStateAgainstAModel(RuleBasedStateMachine):
     def advance_high_watermark(self, back):
         ends = [self.high_watermark, *(batch.next_offset for batch in self.log.batches)]
         self.high_watermark = max(self.high_watermark, chosen(ends, back))
-        self.log.states.on_high_watermark(self.high_watermark)
+        self.log.states.transactions.on_high_watermark(self.high_watermark)
         self.model.forget_ended_before(self.high_watermark)
 
     @rule(elapsed_ms=st.sampled_from([1, EXPIRATION_MS // 2, EXPIRATION_MS]))
@@ -218,8 +218,8 @@ class ProducerStateAgainstAModel(RuleBasedStateMachine):
     @invariant()
     def unstable_offsets_are_those_of_the_model(self):
         states, model = self.log.states, self.model
-        assert states.first_undecided_offset == model.first_undecided_offset
-        assert states.first_unstable_offset == model.first_unstable_offset
+        assert states.transactions.first_undecided_offset == model.first_undecided_offset
+        assert states.transactions.first_unstable_offset == model.first_unstable_offset
 
     @invariant()
     def the_end_is_that_of_the_log(self):
@@ -268,8 +268,14 @@ def test_a_set_leads_where_its_batches_lead_one_by_one(batches, split):
             alone.replicate(batch)
         assert together.states.states == alone.states.states
         assert together.aborted == alone.aborted
-        assert together.states.first_undecided_offset == alone.states.first_undecided_offset
-        assert together.states.first_unstable_offset == alone.states.first_unstable_offset
+        assert (
+            together.states.transactions.first_undecided_offset
+            == alone.states.transactions.first_undecided_offset
+        )
+        assert (
+            together.states.transactions.first_unstable_offset
+            == alone.states.transactions.first_unstable_offset
+        )
 
 
 @given(histories(), histories(), st.sampled_from(AppendOrigin))
@@ -277,11 +283,11 @@ def test_deciding_changes_nothing(history, batches, origin):
     with tempfile.TemporaryDirectory() as directory:
         log = ProducerLog(Path(directory))
         log.replicate(*history)
-        before = dict(log.states.states), log.states.first_unstable_offset
+        before = dict(log.states.states), log.states.transactions.first_unstable_offset
         contents = [bytes(batch.view) for batch in batches]
         with suppress(KafkaError):
             log.states.decide(batches, origin)
-        assert (dict(log.states.states), log.states.first_unstable_offset) == before
+        assert (dict(log.states.states), log.states.transactions.first_unstable_offset) == before
         assert [bytes(batch.view) for batch in batches] == contents
 
 

@@ -140,7 +140,7 @@ class TestReloading:
         log.states.take_snapshot()
         log.restart()
         for producer_id, first in ((3, 1), (5, 2), (9, 4)):
-            assert log.states.first_undecided_offset == first
+            assert log.states.transactions.first_undecided_offset == first
             log.end_transaction(marker_by(producer_id))
 
     def test_a_transaction_may_begin_before_and_end_after_the_snapshot(self, log):
@@ -148,8 +148,8 @@ class TestReloading:
         log.states.take_snapshot()
         log.end_transaction(marker_by(is_commit=False))
         log.restart()
-        assert log.states.first_undecided_offset is None
-        assert log.states.first_unstable_offset == 0
+        assert log.states.transactions.first_undecided_offset is None
+        assert log.states.transactions.first_unstable_offset == 0
 
     def test_after_a_snapshot_only_its_own_batch_is_recognised_as_sent_before(self, log):
         send_in_sequence(log, count=3)
@@ -172,13 +172,13 @@ class TestTruncating:
         log.truncate(3)
         assert set(log.states.states) == {7}
         assert log.states.states[7].epoch == 0
-        assert log.states.first_unstable_offset is None
+        assert log.states.transactions.first_unstable_offset is None
 
     def test_a_marker_that_was_cut_off_leaves_its_transaction_open(self, log):
         log.send(batch_by(transactional=True))
         log.end_transaction(marker_by())
         log.truncate(1)
-        assert log.states.first_undecided_offset == 0
+        assert log.states.transactions.first_undecided_offset == 0
 
     def test_removed_snapshots_do_not_come_back_with_the_power(self, log):
         send_in_sequence(log, count=3)
@@ -214,11 +214,11 @@ def known_from_scratch(log):
     """What going over the whole log tells."""
     fresh = ProducerLog(log.directory)
     fresh.states.replay(log.batches, end_offset=log.end_offset)
-    return known_of(fresh.states), fresh.states.first_undecided_offset
+    return known_of(fresh.states), fresh.states.transactions.first_undecided_offset
 
 
 def known(log):
-    return known_of(log.states), log.states.first_undecided_offset
+    return known_of(log.states), log.states.transactions.first_undecided_offset
 
 
 def changes_of_history(log):

@@ -125,7 +125,7 @@ class TestKafkasOwn:
             ProducerSnapshots(tmp_path).path(offset).write_bytes(content)
         states = ProducerStates(PARTITION, tmp_path, Settings())
         states.reload(start=0, end=100, now_ms=NOON)
-        assert states.first_unstable_offset == 2
+        assert states.transactions.first_unstable_offset == 2
         assert states.end_offset == 16
 
 

@@ -11,8 +11,8 @@ from odradek.protocol.errors import (
 from odradek.protocol.records.batch import RecordBatch
 from odradek.protocol.records.builder import BatchFields, empty_batch
 from odradek.protocol.records.legacy import LegacyBatch
-from odradek.storage.producers.append import CompletedTransaction
 from odradek.storage.producers.state import LATE_AFTER_TIMEOUT_MS, AppendOrigin
+from odradek.storage.producers.unstable import CompletedTransaction
 from odradek.storage.transaction_index import AbortedTransaction
 from tests.support.batches import batch_of
 from tests.support.legacy_messages import message
@@ -41,7 +41,7 @@ class TestDeciding:
         before = dict(log.states.states)
         log.states.decide([batch_by(sequence=1, transactional=True)], CLIENT)
         assert log.states.states == before
-        assert log.states.first_undecided_offset is None
+        assert log.states.transactions.first_undecided_offset is None
 
     def test_batches_without_a_producer_id_pass_unseen(self, log):
         log.send(RecordBatch(batch_of(b"x")))
@@ -116,7 +116,7 @@ class TestOrigins:
 
     def test_a_replica_takes_a_batch_beside_the_open_transaction(self, log):
         log.replicate(at(0, batch_by(transactional=True)), at(1, batch_by(sequence=1)))
-        assert log.states.first_undecided_offset == 0
+        assert log.states.transactions.first_undecided_offset == 0
 
     @pytest.mark.parametrize("origin", [CLIENT, COORDINATOR])
     def test_nobody_else_may_write_beside_the_open_transaction(self, log, origin):
@@ -167,71 +167,71 @@ class TestMarkers:
 class TestUnstableOffsets:
     def test_without_transactions_there_are_none(self, log):
         log.send(batch_by())
-        assert log.states.first_unstable_offset is None
-        assert log.states.first_undecided_offset is None
+        assert log.states.transactions.first_unstable_offset is None
+        assert log.states.transactions.first_undecided_offset is None
 
     def test_an_open_transaction_is_unstable_from_its_first_batch_on(self, log):
         log.send(RecordBatch(batch_of(b"before")))
         log.send(transaction(producer_id=1))
         log.send(transaction(producer_id=1, sequence=1))
-        assert log.states.first_unstable_offset == 1
-        assert log.states.first_undecided_offset == 1
+        assert log.states.transactions.first_unstable_offset == 1
+        assert log.states.transactions.first_undecided_offset == 1
 
     def test_an_ended_one_is_unstable_until_its_marker_is_below_the_high_watermark(self, log):
         log.send(transaction(producer_id=1))
         marker = log.end_transaction(marker_by(1))
-        assert log.states.first_undecided_offset is None
-        log.states.on_high_watermark(marker.last_offset)
-        assert log.states.first_unstable_offset == 0
-        log.states.on_high_watermark(marker.last_offset + 1)
-        assert log.states.first_unstable_offset is None
+        assert log.states.transactions.first_undecided_offset is None
+        log.states.transactions.on_high_watermark(marker.last_offset)
+        assert log.states.transactions.first_unstable_offset == 0
+        log.states.transactions.on_high_watermark(marker.last_offset + 1)
+        assert log.states.transactions.first_unstable_offset is None
 
     def test_the_first_of_several_counts_whether_open_or_ended(self, log):
         for producer_id in (1, 2, 3):
             log.send(transaction(producer_id=producer_id))
         log.end_transaction(marker_by(1))
-        assert log.states.first_undecided_offset == 1
-        assert log.states.first_unstable_offset == 0
-        log.states.on_high_watermark(log.end_offset)
-        assert log.states.first_unstable_offset == 1
+        assert log.states.transactions.first_undecided_offset == 1
+        assert log.states.transactions.first_unstable_offset == 0
+        log.states.transactions.on_high_watermark(log.end_offset)
+        assert log.states.transactions.first_unstable_offset == 1
 
     def test_one_that_began_first_and_ended_last_holds_up_those_within(self, log):
         for producer_id in (1, 2):
             log.send(transaction(producer_id=producer_id))
         inner = log.end_transaction(marker_by(2))
         outer = log.end_transaction(marker_by(1))
-        assert log.states.first_unstable_offset == 0
-        log.states.on_high_watermark(inner.last_offset + 1)
-        assert log.states.first_unstable_offset == 0
-        log.states.on_high_watermark(outer.last_offset + 1)
-        assert log.states.first_unstable_offset is None
+        assert log.states.transactions.first_unstable_offset == 0
+        log.states.transactions.on_high_watermark(inner.last_offset + 1)
+        assert log.states.transactions.first_unstable_offset == 0
+        log.states.transactions.on_high_watermark(outer.last_offset + 1)
+        assert log.states.transactions.first_unstable_offset is None
 
     def test_one_that_is_open_holds_up_a_later_one_that_has_ended(self, log):
         for producer_id in (1, 2):
             log.send(transaction(producer_id=producer_id))
         log.end_transaction(marker_by(2))
-        assert log.states.first_unstable_offset == 0
+        assert log.states.transactions.first_unstable_offset == 0
 
     def test_one_that_ended_first_leaves_the_later_one(self, log):
         for producer_id in (1, 2):
             log.send(transaction(producer_id=producer_id))
         first = log.end_transaction(marker_by(1))
         log.end_transaction(marker_by(2))
-        log.states.on_high_watermark(first.last_offset + 1)
-        assert log.states.first_unstable_offset == 1
+        log.states.transactions.on_high_watermark(first.last_offset + 1)
+        assert log.states.transactions.first_unstable_offset == 1
 
     def test_until_the_transaction_is_completed_it_stays_undecided(self, log):
         log.send(transaction(producer_id=1))
         log.states.apply(log.states.decide([at(1, marker_by(1))], COORDINATOR))
-        log.states.on_high_watermark(2)
-        assert log.states.first_unstable_offset == 0
+        log.states.transactions.on_high_watermark(2)
+        assert log.states.transactions.first_unstable_offset == 0
 
     def test_a_producer_may_have_one_ended_and_one_open(self, log):
         log.send(transaction(producer_id=1))
         log.end_transaction(marker_by(1))
         log.send(transaction(producer_id=1, sequence=1))
-        assert log.states.first_unstable_offset == 0
-        assert log.states.first_undecided_offset == 2
+        assert log.states.transactions.first_unstable_offset == 0
+        assert log.states.transactions.first_undecided_offset == 2
 
 
 class TestLastStableOffsetOfACompletedTransaction:
@@ -287,9 +287,9 @@ class TestForgetting:
         log.send(transaction(producer_id=1))
         log.end_transaction(marker_by(1))
         log.states.on_log_start_moved(1)
-        assert log.states.first_unstable_offset == 0
+        assert log.states.transactions.first_unstable_offset == 0
         log.states.on_log_start_moved(2)
-        assert log.states.first_unstable_offset is None
+        assert log.states.transactions.first_unstable_offset is None
 
     def test_deleting_all_of_the_log_moves_the_known_end(self, log):
         log.send(batch_by())
@@ -308,7 +308,7 @@ class TestForgetting:
         log.end_transaction(marker_by(2))
         log.states.truncate_fully(100)
         assert log.states.is_empty
-        assert log.states.first_unstable_offset is None
+        assert log.states.transactions.first_unstable_offset is None
         assert log.states.end_offset == 100
         assert list(log.directory.iterdir()) == []
 

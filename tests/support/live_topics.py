@@ -148,6 +148,7 @@ def consumed(
             "isolation.level": isolation_level,
             "enable.auto.commit": False,
             "enable.partition.eof": True,
+            "fetch.wait.max.ms": 20,  # before it is told that a partition has ended
         }
     )
     places = [

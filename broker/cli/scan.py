@@ -8,16 +8,35 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Iterator
-from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 from odradek.broker.cli.examples import examples
 from odradek.broker.cli.failed import CommandFailed
 from odradek.broker.cli.scan_output import OUTPUTS, PARQUET, write
+from odradek.spark_jobs.running.flags import (
+    READING,
+    SELECTION,
+    Flag,
+    add_flags,
+    add_paths,
+    options_given,
+)
 
 INSTALL = "scan needs numpy and pyarrow: pip install 'odradek[arrow]'"
 DONE, DAMAGED = 0, 1
+
+#: What a row is; a Spark job decides that by itself.
+LOOKS = (
+    Flag("view", "a row for each of these", choices=("records", "batches")),
+    Flag("columns", "only what these need is decoded; a wrong name is answered with a list", "A,B"),
+    Flag("includeHeaders", is_switch=True),
+    Flag(
+        "includeControl",
+        "markers of transactions too, and a column that tells them apart",
+        is_switch=True,
+    ),
+)
 
 
 def add_to(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -34,68 +53,17 @@ def add_to(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> Non
             "odradek scan s3://bucket/logs --topics orders --output parquet --to orders.parquet",
         ),
     )
-    parser.add_argument(
-        "paths",
-        nargs="+",
-        metavar="PATH",
-        help="a log directory or a partition's directory, or a URI of one, such as s3://bucket/logs",
-    )
+    add_paths(parser)
     _add_selection(parser)
-    _add_reading(parser)
+    add_flags(parser.add_argument_group("how to read them"), (*LOOKS, *READING))
     _add_output(parser)
     parser.set_defaults(run=run)
 
 
 def _add_selection(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("which records")
-    group.add_argument("--topics", metavar="A,B", help="all of them, if not given")
-    group.add_argument("--topics-pattern", metavar="REGEX", help="topics whose whole name matches")
-    group.add_argument("--assign", metavar="JSON", help='partitions: {"orders": [0, 1]}')
-    group.add_argument("--starting-offsets", metavar="JSON", help='{"orders": {"0": 23}}')
-    group.add_argument("--ending-offsets", metavar="JSON", help="the same; these are not included")
-    when = "a time such as 2026-11-16T12:00:00, or milliseconds since 1970"
-    group.add_argument(
-        "--starting-timestamp",
-        metavar="WHEN",
-        type=_milliseconds,
-        help=f"from the first record of each partition on that is as young: {when}",
-    )
-    group.add_argument(
-        "--ending-timestamp",
-        metavar="WHEN",
-        type=_milliseconds,
-        help="up to the first record of each partition that is as young",
-    )
+    add_flags(group, SELECTION)
     group.add_argument("--limit", metavar="N", type=_natural, help="no more rows than this")
-
-
-def _add_reading(parser: argparse.ArgumentParser) -> None:
-    group = parser.add_argument_group("how to read them")
-    group.add_argument("--view", choices=["records", "batches"], help="a row for each of these")
-    group.add_argument(
-        "--columns",
-        metavar="A,B",
-        help="only what these need is decoded; a wrong name is answered with a list",
-    )
-    group.add_argument("--include-headers", action="store_const", const="true")
-    group.add_argument(
-        "--include-control",
-        action="store_const",
-        const="true",
-        help="markers of transactions too, and a column that tells them apart",
-    )
-    group.add_argument("--isolation-level", choices=["read_committed", "read_uncommitted"])
-    group.add_argument(
-        "--mode",
-        choices=["permissive", "dropmalformed", "failfast"],
-        help="damage is skipped and told, skipped, or ends the scan",
-    )
-    group.add_argument(
-        "--ignore-high-watermark",
-        action="store_const",
-        const="true",
-        help="read to the end of the files, as of a broker that was killed",
-    )
 
 
 def _add_output(parser: argparse.ArgumentParser) -> None:
@@ -110,33 +78,6 @@ def _natural(written: str) -> int:
     return int(written)
 
 
-def _milliseconds(written: str) -> str:
-    if written.isdecimal():
-        return written
-    try:
-        return str(int(datetime.fromisoformat(written).timestamp() * 1000))
-    except ValueError as wrong:
-        raise argparse.ArgumentTypeError(f"{written!r} is neither a time nor a number") from wrong
-
-
-_OPTIONS = {
-    "topics": "topics",
-    "topics_pattern": "topicsPattern",
-    "assign": "assign",
-    "starting_offsets": "startingOffsets",
-    "ending_offsets": "endingOffsets",
-    "starting_timestamp": "startingTimestamp",
-    "ending_timestamp": "endingTimestamp",
-    "view": "view",
-    "columns": "columns",
-    "include_headers": "includeHeaders",
-    "include_control": "includeControl",
-    "isolation_level": "isolationLevel",
-    "mode": "mode",
-    "ignore_high_watermark": "ignoreHighWatermark",
-}
-
-
 def run(arguments: argparse.Namespace) -> int:
     try:
         from odradek.spark_jobs.scan.damage import Damage, ScanFailed
@@ -146,8 +87,6 @@ def run(arguments: argparse.Namespace) -> int:
         raise CommandFailed(INSTALL) from missing
     if arguments.output == PARQUET and arguments.to is None:
         raise CommandFailed("parquet is not for a screen: name a file with --to")
-    told = {name: getattr(arguments, key) for key, name in _OPTIONS.items()}
-    given = {name: value for name, value in told.items() if value is not None}
     damages: list[Damage] = []
 
     def report(damage: Damage) -> None:
@@ -155,7 +94,7 @@ def run(arguments: argparse.Namespace) -> int:
         print(f"odradek: {damage}", file=sys.stderr)
 
     try:
-        options = options_of({**given, "path": ",".join(arguments.paths)})
+        options = options_of(options_given(arguments, (*SELECTION, *LOOKS, *READING)))
         batches = scan_all(options, report)
         if arguments.limit is not None:
             batches = _first(batches, arguments.limit)

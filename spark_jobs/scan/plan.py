@@ -74,7 +74,7 @@ def undisturbed(look: Callable[[], Looked]) -> Looked:
 
 
 def _planned(options: Options) -> list[Split]:
-    splits = []
+    splits: list[Split] = []
     for log in partition_logs(options):
         known = transactions(log) if follows_transactions(options) else Transactions()
         bound = OFFSET_MAX if log.high_watermark is None else log.high_watermark

@@ -10,14 +10,20 @@ Owner: none.
 
 from __future__ import annotations
 
+import re
 from importlib.resources import files
 from importlib.resources.abc import Traversable
 from pathlib import Path
+from typing import TYPE_CHECKING
 from zipfile import ZIP_DEFLATED, ZipFile, ZipInfo
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 #: The brokers and their controller stay at home.
 PACKAGES = ("config", "protocol", "spark_jobs", "storage")
 _NAME = "odradek"
+_LOCAL = re.compile(r"local(\[.*\])?")
 
 
 def write_py_files(to: Path) -> int:
@@ -30,6 +36,17 @@ def write_py_files(to: Path) -> int:
         for name in sorted(sources):
             archive.writestr(ZipInfo(name), sources[name].read_bytes(), ZIP_DEFLATED)
     return len(sources)
+
+
+def bring_to_workers(session: SparkSession, folder: Path) -> None:
+    """Unless they are of this machine, and import what the driver does.
+
+    Before the source is registered, since Spark remembers of it which files there were by then.
+    ``folder`` is to stay as long as the session: workers that start later ask for it, too.
+    """
+    if not _LOCAL.fullmatch(session.sparkContext.master or "local"):
+        write_py_files(folder / "odradek.zip")
+        session.sparkContext.addPyFile(str(folder / "odradek.zip"))
 
 
 def _sources(folder: Traversable, name: str) -> dict[str, Traversable]:

@@ -13,7 +13,6 @@ Owner: the thread that started it.
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -25,6 +24,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from odradek.protocol.types import TopicPartition as Partition
 from odradek.storage.offset_checkpoints import HIGH_WATERMARKS
 from tests.support.broker_process import BrokerProcess
+from tests.support.group_members import wait_until
 
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 RECORDS = 300
@@ -44,7 +44,7 @@ SETTINGS = (
 )
 SMALL_SEGMENTS = {"segment.bytes": "4096"}
 COMPACTING = {"cleanup.policy": "compact", "min.cleanable.dirty.ratio": "0.01", **SMALL_SEGMENTS}
-RETAINING = {"retention.bytes": "8192", **SMALL_SEGMENTS}
+RETAINING = {"retention.bytes": "4096", **SMALL_SEGMENTS}
 TIMEOUT_S = 30
 #: For as long as the tests may take.
 TRANSACTION_TIMEOUT_MS = 600_000
@@ -58,9 +58,8 @@ def live_topics(data_dir: Path) -> Iterator[BrokerProcess]:
     with BrokerProcess(data_dir, *SETTINGS).start() as broker:
         settings = {COMPACTED: COMPACTING, RETAINED: RETAINING}
         topics = [NewTopic(name, PARTITIONS, 1, config=settings.get(name, {})) for name in TOPICS]
-        for created in (
-            AdminClient({"bootstrap.servers": broker.address}).create_topics(topics).values()
-        ):
+        admin = AdminClient({"bootstrap.servers": broker.address})
+        for created in admin.create_topics(topics).values():
             created.result()
         for codec in CODECS:
             send(broker, f"with-{codec}", range(RECORDS), codec=codec)
@@ -103,6 +102,7 @@ def send_values(broker: BrokerProcess, topic: str, *, count: int, keys: int) -> 
 def transfer(broker: BrokerProcess) -> Producer:
     """Transactions with records around them; the last is open, and belongs to who is returned."""
     one, other = (_transactional(broker, name) for name in ("one", "other"))
+    plain = _producer(broker)
     for number in range(6):
         one.begin_transaction()
         _send_some(one, b"in transaction %d" % number)
@@ -110,10 +110,10 @@ def transfer(broker: BrokerProcess) -> Producer:
             one.abort_transaction()
         else:
             one.commit_transaction()
-        _send_some(_producer(broker), b"in none, after %d" % number)
+        _send_some(plain, b"in none, after %d" % number)
     other.begin_transaction()
     _send_some(other, b"in an open transaction")
-    _send_some(_producer(broker), b"behind an open transaction")
+    _send_some(plain, b"behind an open transaction")
     return other
 
 
@@ -227,9 +227,3 @@ def wait_until_written_down(broker: BrokerProcess) -> None:
     finally:
         consumer.close()
     wait_until(lambda: all(written_down(broker).get(each, 0) >= end for each, end in ends.items()))
-
-
-def wait_until(is_so: Any) -> None:
-    """The broker does so by itself, soon: looking again is all there is to wait for."""
-    while not is_so():
-        threading.Event().wait(0.02)

@@ -2,6 +2,7 @@
 
 import json
 import os
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -10,23 +11,25 @@ import numpy
 import pytest
 
 from odradek.protocol.records.compression import Codec
+from odradek.protocol.records.record import Record
 from odradek.spark_jobs.source.py_files import write_py_files
 from tests.support.batches import batch_of
 from tests.support.scans import LogDirectory
 from tests.support.spark_session import SETTINGS, need_java
 
 ROOT = Path(__file__).parents[3]
-PROGRAM = ROOT / "tests" / "support" / "cluster_program.py"
+JOB = ROOT / "spark_jobs" / "hot_keys.py"
 MASTER = "local-cluster[2,1,1024]"
-TIMEOUT_S = 120
-BATCHES = 40
+TIMEOUT_S = 170
+BATCHES, KEYS = 40, 7
 
 
 @pytest.fixture
 def directory(tmp_path):
     """Two topics, of which one needs a codec."""
     directory = LogDirectory(tmp_path / "logs")
-    made = [bytes(batch_of(b"v", base_offset=at)) for at in range(BATCHES)]
+    records = [Record(at, 0, b"key %d" % (at % KEYS), b"v", ()) for at in range(BATCHES)]
+    made = [bytes(batch_of(record, base_offset=record.offset)) for record in records]
     directory.write(0, made, indexed=True)
     packed = directory.path / "packed-0"
     packed.mkdir()
@@ -57,32 +60,48 @@ def environment(tmp_path):
     }
 
 
-def submitted(environment, directory, *options):
-    """What the program prints, line by line."""
-    settings = {**SETTINGS, "spark.local.dir": str(directory.path.parent / "local")}
-    told = [word for item in settings.items() for word in ("--conf", "=".join(item))]
-    submit = Path(sys.executable).with_name("spark-submit")
-    command = [submit, "--master", MASTER, *told, *options, PROGRAM, directory.path]
-    ran = subprocess.run(
+SETTINGS_TOLD = [word for item in SETTINGS.items() for word in ("--conf", "=".join(item))]
+
+
+def run(environment, tmp_path, *command):
+    return subprocess.run(
         [str(word) for word in command],
-        env=environment,
-        cwd=directory.path.parent,
+        env={**environment, "SPARK_LOCAL_DIRS": str(tmp_path / "local")},
+        cwd=tmp_path,
         capture_output=True,
         text=True,
         timeout=TIMEOUT_S,
     )
+
+
+def test_a_job_is_submitted_as_it_stands_with_the_code_in_a_zip(environment, directory, tmp_path):
+    need_java()
+    write_py_files(tmp_path / "odradek.zip")
+    submit = Path(sys.executable).with_name("spark-submit")
+    to = tmp_path / "keys.json"
+    ran = run(
+        *(environment, tmp_path),
+        *(submit, "--master", MASTER, *SETTINGS_TOLD, "--py-files", tmp_path / "odradek.zip"),
+        *(JOB, directory.path, "--topics", "orders", "--output", "json", "--to", to),
+    )
     assert ran.returncode == 0, ran.stderr
-    return [json.loads(line) for line in ran.stdout.splitlines() if line.startswith("{")]
+    tables = [json.loads(line) for line in to.read_text().splitlines()]
+    (topic,) = [row for row in tables if row["table"] == "topics"]
+    assert (topic["topic"], topic["records"], topic["keys"]) == ("orders", BATCHES, KEYS)
 
 
-def test_workers_have_all_code_from_the_zip_and_say_which_wheel_they_lack(
+def test_a_job_brings_its_code_along_and_a_worker_says_which_wheel_it_lacks(
     environment, directory, tmp_path
 ):
     need_java()
-    archive = tmp_path / "odradek.zip"
-    write_py_files(archive)
-    told, failed = submitted(environment, directory, "--py-files", archive)
-    assert told["offsets"] == list(range(BATCHES))
-    assert all("odradek.zip" in path for path in told["modules"])
-    assert len(told["executors"]) == 2
-    assert "lacks python-snappy: every worker's Python needs what" in failed["line"]
+    # The command itself runs where Odradek is installed.
+    command = [sys.executable, "-m", "odradek.broker.cli.main", "spark", "hot-keys"]
+    settings = " ".join(map(shlex.quote, [*SETTINGS_TOLD, "pyspark-shell"]))
+    environment = {**environment, "PYSPARK_SUBMIT_ARGS": settings}
+    ran = run(environment, tmp_path, *command, directory.path, "--master", MASTER)
+    assert ran.returncode == 1
+    line = ran.stderr.splitlines()[-1]
+    assert line.startswith("odradek hot-keys: ")
+    assert line.endswith(
+        "lacks python-snappy: every worker's Python needs what 'odradek[spark]' installs"
+    )

@@ -5,15 +5,16 @@ import os
 import signal
 import subprocess
 import sys
+import time
 
 import pytest
 
 from odradek.spark_jobs.source.failures import one_line
 from tests.support.batches import batch_of
-from tests.support.live_topics import consumed, send, wait_until, wait_until_written_down
+from tests.support.live_topics import consumed, send, wait_until_written_down
 from tests.support.scans import LogDirectory
 
-TIMEOUT_S = 60
+TIMEOUT_S = 150
 TOPIC = "with-gzip"
 
 
@@ -102,8 +103,7 @@ def test_nothing_is_lost_or_repeated_when_a_query_is_killed(spark, live_broker, 
     # A session of its own: its JVM is to be killed with it.
     killed = subprocess.Popen([*program, *written], start_new_session=True)
     try:
-        wait_until(lambda: killed.poll() is not None or in_the_midst(query.checkpoint))
-        assert killed.poll() is None
+        wait_until_in_the_midst(killed, query.checkpoint)
     finally:
         os.killpg(killed.pid, signal.SIGKILL)
         killed.wait()
@@ -122,6 +122,10 @@ def count(checkpoint, folder):
         return 0
 
 
-def in_the_midst(checkpoint):
-    """Whether two batches have ended, and another has begun."""
-    return count(checkpoint, "offsets") > count(checkpoint, "commits") >= 2
+def wait_until_in_the_midst(process, checkpoint):
+    """Until two batches have ended, and another has begun; a JVM may take long to start."""
+    deadline = time.monotonic() + TIMEOUT_S
+    while not count(checkpoint, "offsets") > count(checkpoint, "commits") >= 2:
+        assert process.poll() is None
+        assert time.monotonic() < deadline
+        time.sleep(0.02)

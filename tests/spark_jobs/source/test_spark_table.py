@@ -77,22 +77,23 @@ def test_a_range_and_no_partition_at_all(spark, directory):
     assert table(spark, directory.path, topics="payments").count() == 0
 
 
-class TestDamage:
-    @pytest.fixture(scope="class")
-    def damaged(self, tmp_path_factory):
-        """A record flipped, a file cut short, and a file gone, which is a gap and no damage."""
-        directory = LogDirectory(tmp_path_factory.mktemp("damage") / "logs")
-        for first in (0, 10, 20, 30):
-            made = [bytes(batch_of(b"v" * 30, base_offset=first + at)) for at in range(10)]
-            if first == 0:
-                made[4] = made[4][:-3] + b"???"
-            if first == 20:
-                made[9] = made[9][:40]
-            directory.write(first, made)
-        directory.file(10).unlink()
-        directory.size = len(made[0])
-        return directory
+@pytest.fixture(scope="module")
+def damaged(tmp_path_factory):
+    """A record flipped, a file cut short, and a file gone, which is a gap and no damage."""
+    directory = LogDirectory(tmp_path_factory.mktemp("damage") / "logs")
+    for first in (0, 10, 20, 30):
+        made = [bytes(batch_of(b"v" * 30, base_offset=first + at)) for at in range(10)]
+        if first == 0:
+            made[4] = made[4][:-3] + b"???"
+        if first == 20:
+            made[9] = made[9][:40]
+        directory.write(first, made)
+    directory.file(10).unlink()
+    directory.size = len(made[0])
+    return directory
 
+
+class TestDamage:
     @pytest.mark.parametrize("mode", ["PERMISSIVE", "DROPMALFORMED"])
     def test_is_left_out(self, spark, damaged, mode):
         frame = table(spark, damaged.path, columns="offset", mode=mode)

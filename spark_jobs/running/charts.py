@@ -1,0 +1,147 @@
+"""Charts as SVG that stands in a page: lines over time, and bars beside labels.
+
+Colours come from the page's style sheet by class (``s0`` to ``s7``), so that light and dark need
+one picture.  What a line or bar stands for is told in a ``title``, which browsers show on hovering.
+Of more series than there are colours, those with the largest sums are shown, and the rest as one.
+
+Owner: none; any thread.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from html import escape
+from typing import Any
+
+from odradek.spark_jobs.running.cells import for_a_person, in_time, in_unit
+from odradek.spark_jobs.running.result import Chart, Shape
+from odradek.spark_jobs.running.scales import Scale, ticks_up_to, time_label, time_ticks
+
+COLOURS = 8
+REST = "others"
+BARS_MAX = 40
+
+_WIDTH, _HEIGHT = 860, 260
+_LEFT, _RIGHT, _TOP, _BOTTOM = 70, 12, 10, 26
+_BAR, _LABEL = 22, 260
+
+Row = Mapping[str, Any]
+Lines = dict[str, dict[float, float]]
+
+
+def svg(chart: Chart, rows: Sequence[Row]) -> str:
+    """A figure; nothing where there is nothing to be shown."""
+    drawn = [row for row in rows if _is_meant(chart, row)]
+    if not drawn:
+        return ""
+    picture = _lines(chart, drawn) if chart.shape is Shape.LINES else _bars(chart, drawn)
+    return f"<figure><figcaption>{escape(chart.title)}</figcaption>\n{picture}\n</figure>\n"
+
+
+def _is_meant(chart: Chart, row: Row) -> bool:
+    is_chosen = chart.only is None or row[chart.only[0]] == chart.only[1]
+    return is_chosen and row[chart.x] is not None and row[chart.y] is not None
+
+
+def _lines(chart: Chart, rows: Sequence[Row]) -> str:
+    lines = _series(chart, rows)
+    times = [float(row[chart.x]) for row in rows]
+    ticks = ticks_up_to(max(max(line.values()) for line in lines.values()))
+    x = Scale(min(times), max(times), _LEFT, _WIDTH - _RIGHT)
+    y = Scale(0, ticks[-1], _HEIGHT - _BOTTOM, _TOP)
+    parts = [*_value_axis(chart, ticks, y), *_time_axis(x)]
+    for number, (name, line) in enumerate(lines.items()):
+        parts += _line(chart, name, line, x=x, y=y, colour=number)
+    legend = _legend(list(lines)) if chart.series is not None else ""
+    return _picture(_HEIGHT, chart.title, parts) + legend
+
+
+def _series(chart: Chart, rows: Sequence[Row]) -> Lines:
+    """Those with the largest sums, by name, and the rest as one."""
+    lines: Lines = defaultdict(lambda: defaultdict(float))
+    for row in rows:
+        name = "" if chart.series is None else for_a_person(chart.series, row[chart.series])
+        lines[name][float(row[chart.x])] += float(row[chart.y])
+    largest = sorted(lines, key=lambda name: (-sum(lines[name].values()), name))
+    if len(largest) <= COLOURS:
+        return {name: lines[name] for name in largest}
+    shown = {name: lines[name] for name in largest[: COLOURS - 1]}
+    rest: dict[float, float] = defaultdict(float)
+    for name in largest[COLOURS - 1 :]:
+        for time, value in lines[name].items():
+            rest[time] += value
+    return {**shown, REST: rest}
+
+
+def _line(
+    chart: Chart, name: str, line: dict[float, float], *, x: Scale, y: Scale, colour: int
+) -> list[str]:
+    points = [(x(time), y(line[time])) for time in sorted(line)]
+    path = " ".join(f"{'L' if at else 'M'}{px:.1f} {py:.1f}" for at, (px, py) in enumerate(points))
+    hints = [
+        f'<circle class="s{colour}" cx="{px:.1f}" cy="{py:.1f}" r="{2.5 if len(line) < 80 else 1}">'
+        f"<title>{escape(_hint(chart, name, time, line[time]))}</title></circle>"
+        for (px, py), time in zip(points, sorted(line), strict=True)
+    ]
+    return [f'<path class="line s{colour}" d="{path}"/>', *hints]
+
+
+def _hint(chart: Chart, name: str, time: float, value: float) -> str:
+    prefix = f"{name}, " if name else ""
+    return f"{prefix}{in_time(int(time))}: {in_unit(chart.y, value)}"
+
+
+def _value_axis(chart: Chart, ticks: Sequence[float], y: Scale) -> list[str]:
+    return [
+        f'<line class="grid" x1="{_LEFT}" x2="{_WIDTH - _RIGHT}" y1="{y(tick):.1f}" '
+        f'y2="{y(tick):.1f}"/><text class="right" x="{_LEFT - 8}" y="{y(tick) + 4:.1f}">'
+        f"{escape(in_unit(chart.y, tick))}</text>"
+        for tick in ticks
+    ]
+
+
+def _time_axis(x: Scale) -> list[str]:
+    return [
+        f'<text class="middle" x="{x(tick):.1f}" y="{_HEIGHT - 6}">'
+        f"{time_label(tick, span_ms=x.high - x.low)}</text>"
+        for tick in time_ticks(x.low, x.high)
+    ]
+
+
+def _legend(names: Sequence[str]) -> str:
+    entries = (
+        f'<li><svg viewBox="0 0 10 10" aria-hidden="true"><rect class="s{number}" width="10" '
+        f'height="10"/></svg>{escape(name)}</li>'
+        for number, name in enumerate(names)
+    )
+    return f'\n<ul class="legend">{"".join(entries)}</ul>'
+
+
+def _bars(chart: Chart, rows: Sequence[Row]) -> str:
+    shown = rows[:BARS_MAX]
+    highest = max(float(row[chart.y]) for row in shown)
+    x = Scale(0, highest or 1, _LABEL, _WIDTH - 90)
+    parts = []
+    for number, row in enumerate(shown):
+        label, value = for_a_person(chart.x, row[chart.x]), float(row[chart.y])
+        top, told = number * _BAR, in_unit(chart.y, row[chart.y])
+        parts.append(
+            f'<text class="right" x="{_LABEL - 8}" y="{top + 15}">{escape(_short(label))}</text>'
+            f'<rect class="s0" x="{_LABEL}" y="{top + 4}" width="{max(1, x(value) - _LABEL):.1f}" '
+            f'height="{_BAR - 7}"><title>{escape(f"{label}: {told}")}</title></rect>'
+            f'<text x="{max(_LABEL + 1, x(value)) + 6:.1f}" y="{top + 15}">{escape(told)}</text>'
+        )
+    return _picture(len(shown) * _BAR + 4, chart.title, parts)
+
+
+def _short(label: str) -> str:
+    return label if len(label) <= 36 else f"{label[:35]}…"
+
+
+def _picture(height: int, title: str, parts: Sequence[str]) -> str:
+    body = "\n".join(parts)
+    return (
+        f'<svg viewBox="0 0 {_WIDTH} {height}" role="img" aria-label="{escape(title, quote=True)}">'
+        f"\n{body}\n</svg>"
+    )

@@ -1,0 +1,114 @@
+"""A result as a page that needs nothing else: style and pictures stand in it, and no script.
+
+It is light or dark as the reader's system is, prints in black on white, and its wide tables scroll
+by themselves.  A table of one row is a list of figures.
+
+Owner: none; any thread.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from html import escape
+from typing import Any
+
+from odradek.spark_jobs.running.cells import for_a_person, rows_of, timestamps_of
+from odradek.spark_jobs.running.charts import svg
+from odradek.spark_jobs.running.result import Table
+
+#: A page of more rows than that is nothing to look at; the other outputs have them all.
+ROWS_MAX = 1000
+
+_STYLE = """
+:root { color-scheme: light dark; --paper: #fff; --ink: #1c2024; --faint: #6b7480; --rule: #e2e6ea;
+  --s0: #2563c9; --s1: #d9632b; --s2: #2a8f5b; --s3: #a83f8f; --s4: #b8860b; --s5: #16889c;
+  --s6: #7a5bd0; --s7: #78818c; }
+@media (prefers-color-scheme: dark) { :root { --paper: #15181c; --ink: #e4e8ec; --faint: #98a2ad;
+  --rule: #2d3339; --s0: #6ea3ff; --s1: #ff9a62; --s2: #5fce92; --s3: #e583cf; --s4: #e6bd55;
+  --s5: #5ccbe0; --s6: #b39dff; --s7: #a3adb8; } }
+body { margin: 2rem auto; padding: 0 1rem; max-width: 62rem; background: var(--paper);
+  color: var(--ink); font: 15px/1.5 system-ui, sans-serif; }
+h1 { font-size: 1.6rem; margin: 0; } h2 { font-size: 1.15rem; margin: 2.5rem 0 .5rem; }
+p, figcaption { color: var(--faint); margin: .25rem 0 .75rem; }
+figure { margin: 1rem 0; } figcaption { font-weight: 600; }
+figure > svg { width: 100%; height: auto; display: block; }
+svg text { fill: var(--faint); font: 12px system-ui, sans-serif; }
+svg .right { text-anchor: end; } svg .middle { text-anchor: middle; }
+svg .grid { stroke: var(--rule); } svg .line { fill: none; stroke-width: 1.6; }
+.s0 { fill: var(--s0); stroke: var(--s0); } .s1 { fill: var(--s1); stroke: var(--s1); }
+.s2 { fill: var(--s2); stroke: var(--s2); } .s3 { fill: var(--s3); stroke: var(--s3); }
+.s4 { fill: var(--s4); stroke: var(--s4); } .s5 { fill: var(--s5); stroke: var(--s5); }
+.s6 { fill: var(--s6); stroke: var(--s6); } .s7 { fill: var(--s7); stroke: var(--s7); }
+.legend { list-style: none; display: flex; flex-wrap: wrap; gap: .25rem 1.25rem; padding: 0;
+  margin: .5rem 0; } .legend svg { width: .7em; margin-right: .4em; }
+.wide { overflow-x: auto; } table { border-collapse: collapse; font-variant-numeric: tabular-nums; }
+th, td { padding: .3rem .8rem .3rem 0; text-align: left; border-bottom: 1px solid var(--rule);
+  white-space: nowrap; } th { color: var(--faint); font-weight: 600; }
+.number { text-align: right; }
+dl { display: grid; grid-template-columns: repeat(auto-fill, minmax(11rem, 1fr)); gap: .75rem; }
+dt { color: var(--faint); } dd { margin: 0; font-size: 1.25rem; }
+@media print { :root { color-scheme: light; --paper: #fff; --ink: #000; } }
+"""
+
+
+def html_page(tables: Sequence[Table], *, title: str, about: str) -> str:
+    """``about`` says what was looked at.  The rows of the tables are collected already."""
+    sections = "\n".join(_section(table) for table in tables)
+    return (
+        '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
+        f"<title>{escape(title)}</title>\n<style>{_STYLE}</style>\n</head>\n<body>\n"
+        f"<h1>{escape(title)}</h1>\n"
+        f"<p>{escape(about)}; made {datetime.now(UTC):%Y-%m-%d %H:%M} UTC, as all times here</p>\n"
+        f"{sections}\n</body>\n</html>\n"
+    )
+
+
+def _section(table: Table) -> str:
+    rows = rows_of(table.rows)
+    note = f"<p>{escape(table.note)}</p>\n" if table.note else ""
+    charts = "".join(svg(chart, rows) for chart in table.charts)
+    shown = _figures(table, rows[0]) if len(rows) == 1 else _table(table, rows)
+    return (
+        f'<section id="{escape(table.name, quote=True)}">\n<h2>{escape(table.title)}</h2>\n'
+        f"{note}{charts}{shown}</section>"
+    )
+
+
+def _figures(table: Table, row: dict[str, Any]) -> str:
+    times = timestamps_of(table.rows)
+    entries = (
+        f"<div><dt>{escape(name)}</dt>"
+        f"<dd>{escape(for_a_person(name, cell, is_timestamp=name in times))}</dd></div>"
+        for name, cell in row.items()
+    )
+    return f"<dl>{''.join(entries)}</dl>\n"
+
+
+def _table(table: Table, rows: Sequence[dict[str, Any]]) -> str:
+    if not rows:
+        return "<p>None.</p>\n"
+    times = timestamps_of(table.rows)
+    names = table.rows.column_names
+    head = "".join(f"<th{_class(rows, name)}>{escape(name)}</th>" for name in names)
+    body = "\n".join(
+        "<tr>"
+        + "".join(
+            f"<td{_class(rows, name)}>"
+            f"{escape(for_a_person(name, row[name], is_timestamp=name in times))}</td>"
+            for name in names
+        )
+        + "</tr>"
+        for row in rows[:ROWS_MAX]
+    )
+    more = f"<p>{len(rows) - ROWS_MAX:,} more rows are not shown.</p>" * (len(rows) > ROWS_MAX)
+    return (
+        f'<div class="wide"><table>\n<thead><tr>{head}</tr></thead>\n<tbody>\n{body}\n</tbody>\n'
+        f"</table></div>\n{more}"
+    )
+
+
+def _class(rows: Sequence[dict[str, Any]], name: str) -> str:
+    is_number = any(isinstance(row[name], int | float) for row in rows[:20])
+    return ' class="number"' if is_number else ""

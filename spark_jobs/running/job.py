@@ -1,0 +1,178 @@
+"""A job: from its arguments to its exit status.
+
+    JOB = Job("hot-keys", __doc__, add_arguments, run)
+
+    def main(argv: Sequence[str] | None = None) -> int:
+        return JOB.main(argv)
+
+    exit status   0  done
+                  1  it failed, or there is damage; standard error says what
+                  2  the arguments make no sense
+                130  interrupted from the keyboard
+
+``run`` is given a Call: the session, the arguments, and the records that the user has chosen.  It
+returns tables; they are computed as they are written.  Unless ``--mode`` says otherwise, everything
+is read once more in the end to find what is damaged, and so was left out: one more table.
+
+Owner: the driver's only thread.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from odradek.spark_jobs.running import outputs
+from odradek.spark_jobs.running.flags import (
+    READING,
+    SELECTION,
+    add_flags,
+    add_paths,
+    options_given,
+)
+from odradek.spark_jobs.running.result import Result, Table
+from odradek.spark_jobs.running.session import spark_session
+from odradek.spark_jobs.scan.damage import ScanFailed
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+DONE, FAILED, INTERRUPTED = 0, 1, 130
+
+JobFailed = ScanFailed  # the message is one line for whoever started the job
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """What a job is run with."""
+
+    name: str
+    args: argparse.Namespace
+    session: SparkSession
+    started_at_s: float = field(default_factory=time.monotonic)
+    _kept: list[DataFrame] = field(default_factory=list)
+    _views: list[str] = field(default_factory=list)
+
+    @property
+    def options(self) -> dict[str, str]:
+        """Those of the source that the user has set."""
+        return options_given(self.args, (*SELECTION, *READING))
+
+    def read(self, **options: str | None) -> DataFrame:
+        """The chosen records or batches; None unsets what the user has set."""
+        every = {**self.options, **options}
+        told = {name: value for name, value in every.items() if value is not None}
+        return self.session.read.format("odradek").options(**told).load()
+
+    def sql(self, query: str, **named: DataFrame | int | str) -> DataFrame:
+        """Tables, numbers and names of columns stand in the query as ``{name}``.
+
+        The session's own way to do so drops its views at once, and Spark forgets what was kept of
+        the table behind a view that is dropped.
+        """
+        written = {name: self._written(name, value) for name, value in named.items()}
+        return self.session.sql(query.format(**written))
+
+    def _written(self, name: str, value: DataFrame | int | str) -> str:
+        if isinstance(value, int | str):
+            return str(value)
+        view = f"odradek_{len(self._views)}_{name}"
+        value.createOrReplaceTempView(view)
+        self._views.append(view)
+        return view
+
+    def keep(self, rows: DataFrame) -> DataFrame:
+        """Computed now, and not again by those tables that are made of it."""
+        self._kept.append(rows.persist())
+        rows.count()
+        return rows
+
+    def let_go(self) -> None:
+        for rows in self._kept:
+            rows.unpersist()
+        for view in self._views:
+            self.session.catalog.dropTempView(view)
+
+    def progress(self, text: str) -> None:
+        passed_s = time.monotonic() - self.started_at_s
+        print(f"odradek {self.name}: {passed_s:.1f} s: {text}", file=sys.stderr, flush=True)
+
+
+def no_arguments(parser: argparse.ArgumentParser) -> None:
+    """For a job that has none of its own."""
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    name: str
+    summary: str  # its help; lines stay as they are
+    add_arguments: Callable[[argparse.ArgumentParser], None]
+    run: Callable[[Call], Result]
+    tells_damage: bool = True  # if not, the job itself does, or there is nothing to read
+
+    def main(self, argv: Sequence[str] | None = None) -> int:
+        args = self.parser().parse_args(argv)
+        try:
+            outputs.check(args)
+            return self._run(args)
+        except ScanFailed as failure:
+            print(f"odradek {self.name}: {failure}", file=sys.stderr)
+            return FAILED
+        except KeyboardInterrupt:
+            return INTERRUPTED
+
+    def parser(self) -> argparse.ArgumentParser:
+        parser = argparse.ArgumentParser(
+            prog=f"odradek spark {self.name}",
+            description=self.summary,
+            formatter_class=argparse.RawDescriptionHelpFormatter,
+        )
+        add_paths(parser)
+        self.add_arguments(parser)
+        add_flags(parser.add_argument_group("which records"), SELECTION)
+        add_flags(parser.add_argument_group("how to read them"), READING)
+        outputs.add_arguments(parser.add_argument_group("where to put the result"))
+        parser.add_argument_group("Spark").add_argument(
+            "--master",
+            metavar="URL",
+            help="such as local[4] or spark://host:7077; as spark-submit was told, or all cores of "
+            "this machine, if not given",
+        )
+        return parser
+
+    def _run(self, args: argparse.Namespace) -> int:
+        with spark_session(self.name, args.master) as session:
+            # Imported only now, as the help is for those too who have no Spark.
+            from py4j.protocol import Py4JError
+            from pyspark.errors import PySparkException
+
+            from odradek.spark_jobs.source.failures import one_line
+
+            call = Call(self.name, args, session)
+            try:
+                result = self.run(call)
+                damage = self._damage(call)
+                outputs.write([*result.tables, *damage], args, title=self._title)
+            except (PySparkException, Py4JError) as failure:
+                line = one_line(failure) or str(failure).strip().splitlines()[0]
+                raise ScanFailed(line) from failure
+            finally:
+                call.let_go()
+            call.progress("done")
+        return result.exit_status or (FAILED if damage else DONE)
+
+    @property
+    def _title(self) -> str:
+        return self.summary.strip().splitlines()[0].rstrip(".")
+
+    def _damage(self, call: Call) -> list[Table]:
+        if not self.tells_damage or call.options.get("mode", "permissive") != "permissive":
+            return []
+        call.progress("looking for damage")
+        damage = call.read(view="damage")
+        table = Table("damage", "Damaged ranges, which were left out", damage).collected()
+        return [table] if table.rows.num_rows else []

@@ -1,0 +1,63 @@
+"""The axes of a chart: where a value stands, where the ticks are, and what they say.
+
+Owner: none; immutable, any thread.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+_STEPS = (1, 2, 2.5, 5, 10)
+_SECOND, _MINUTE, _HOUR, _DAY = 1000, 60_000, 3_600_000, 86_400_000
+_TIME_STEPS = (
+    *(step * _SECOND for step in (1, 2, 5, 10, 15, 30)),
+    *(step * _MINUTE for step in (1, 2, 5, 10, 15, 30)),
+    *(step * _HOUR for step in (1, 2, 3, 6, 12)),
+    *(step * _DAY for step in (1, 2, 7, 14, 30, 90, 365)),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Scale:
+    """From values between two ends to places between two others."""
+
+    low: float
+    high: float
+    from_place: float
+    to_place: float
+
+    def __call__(self, value: float) -> float:
+        span = (self.high - self.low) or 1
+        return self.from_place + (value - self.low) / span * (self.to_place - self.from_place)
+
+
+def ticks_up_to(high: float, *, count: int = 5) -> list[float]:
+    """Round numbers from nought on; the last is not below ``high``."""
+    if high <= 0:
+        return [0, 1]
+    size = 10 ** math.floor(math.log10(high / count))
+    step = next(each * size for each in _STEPS if each * size * count >= high * 0.999_999)
+    return [step * at for at in range(math.ceil(high / step * 0.999_999) + 1)]
+
+
+def time_ticks(low_ms: float, high_ms: float, *, count: int = 7) -> list[int]:
+    """Round times within both ends."""
+    rough = (high_ms - low_ms) / count
+    step = next((each for each in _TIME_STEPS if each >= rough), None)
+    if step is None:  # over decades
+        step = math.ceil(rough / _TIME_STEPS[-1]) * _TIME_STEPS[-1]
+    first = math.ceil(low_ms / step) * step
+    return list(range(int(first), int(high_ms) + 1, int(step)))
+
+
+def time_label(milliseconds: float, *, span_ms: float) -> str:
+    """As much of a time as tells it from its neighbours."""
+    try:
+        moment = datetime.fromtimestamp(milliseconds / 1000, UTC)
+    except (ValueError, OverflowError, OSError):
+        return str(milliseconds)
+    if span_ms > 10 * _DAY:
+        return f"{moment:%Y-%m-%d}"
+    return f"{moment:%m-%d %H:%M}" if span_ms > 10 * _MINUTE else f"{moment:%H:%M:%S}"

@@ -1,0 +1,229 @@
+"""Topic statistics: how much there is, how it came, and how it is packed.
+
+    topics      records, batches, bytes on disk, offsets and times of each topic
+    partitions  the same of each partition, and its share of the topic's records
+    batches     how full batches are: records and bytes in one, and those with a single record
+    codecs      what is compressed how
+    rates       records and bytes a second, over time
+    sizes       percentiles of the sizes of keys and values
+    keys        how many keys there are, and how unevenly the records fall upon them
+
+All but the last two come from the headers of batches: they count what is stored, aborted
+transactions too, and a batch counts when its youngest record was made.  A compressed batch of the
+formats before Kafka 0.11 does not say how many records it has (uncountedBatches).  The last two
+read every record that a consumer would see, and take most of the time: --headers-only leaves
+them out.
+
+Examples:
+  odradek spark topic-stats /var/lib/kafka --output html --to stats.html
+  odradek spark topic-stats /var/lib/kafka --topics orders --headers-only
+  odradek spark topic-stats s3://bucket/logs --bucket 5m --tables rates --output csv --to rates.csv
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from odradek.spark_jobs.running.durations import bucket_ms, duration_ms
+from odradek.spark_jobs.running.job import Call, Job
+from odradek.spark_jobs.running.result import Chart, Result, Shape, Table
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+BATCH_COLUMNS = (
+    "topic,partition,sizeBytes,baseOffset,lastOffset,count,codec,baseTimestamp,maxTimestamp,"
+    "isControl"
+)
+RECORD_COLUMNS = "topic,key,valueSize"
+
+PARTITIONS = """
+    select topic, partition,
+        coalesce(sum(count) filter (where not isControl), 0) as records,
+        count_if(not isControl) as batches,
+        count_if(isControl) as markers,
+        count_if(count is null) as uncountedBatches,
+        sum(sizeBytes) as diskBytes,
+        min(coalesce(baseOffset, lastOffset)) as firstOffset,
+        max(lastOffset) as lastOffset,
+        min(coalesce(baseTimestamp, maxTimestamp)) as firstTime,
+        max(maxTimestamp) as lastTime
+    from {batches} group by topic, partition
+"""
+SHARES = """
+    select *, records / nullif(sum(records) over (partition by topic), 0) as recordsShare
+    from {partitions} order by topic, partition
+"""
+TOPICS = """
+    select topic, count(*) as partitions, sum(records) as records, sum(batches) as batches,
+        sum(markers) as markers, sum(uncountedBatches) as uncountedBatches,
+        sum(diskBytes) as diskBytes, sum(diskBytes) / nullif(sum(records), 0) as diskBytesPerRecord,
+        min(firstTime) as firstTime, max(lastTime) as lastTime
+    from {partitions} group by topic order by diskBytes desc, topic
+"""
+FILL = """
+    select topic, count(*) as batches, avg(count) as recordsPerBatch,
+        percentile(count, 0.5) as p50Records, percentile(count, 0.95) as p95Records,
+        max(count) as maxRecords, count_if(count = 1) / count(*) as singleRecordShare,
+        avg(sizeBytes) as batchBytes, percentile(sizeBytes, 0.5) as p50Bytes,
+        percentile(sizeBytes, 0.95) as p95Bytes, max(sizeBytes) as maxBytes
+    from {batches} where not isControl group by topic order by topic
+"""
+CODECS = """
+    select topic, codec, batches, records, diskBytes,
+        diskBytes / sum(diskBytes) over (partition by topic) as diskBytesShare
+    from (
+        select topic, codec, count(*) as batches, sum(count) as records,
+            sum(sizeBytes) as diskBytes
+        from {batches} where not isControl group by topic, codec
+    )
+    order by topic, diskBytes desc, codec
+"""
+SPAN = """
+    select unix_millis(max(lastTime)) - unix_millis(min(firstTime)) as spanMs from {partitions}
+"""
+# What nothing came in is a part of the picture: each topic has a row for every part of its time.
+RATES = """
+    with counted as (
+        select topic, unix_millis(maxTimestamp) div {size_ms} as bucket,
+            sum(count) as records, sum(sizeBytes) as bytes
+        from {batches} where not isControl and maxTimestamp is not null
+        group by topic, bucket
+    ), every as (
+        select topic, explode(sequence(min(bucket), max(bucket))) as bucket
+        from counted group by topic
+    )
+    select topic, timestamp_millis(bucket * {size_ms}) as start,
+        coalesce(records, 0) as records, coalesce(bytes, 0) as diskBytes,
+        coalesce(records, 0) * 1000 / {size_ms} as recordsPerSecond,
+        coalesce(bytes, 0) * 1000 / {size_ms} as perSecondBytes
+    from every left join counted using (topic, bucket)
+    order by topic, start
+"""
+# Once over the records for both: how often each size of a value occurs, and how often each key.
+# A hash stands for a key: numbers are counted much faster, and two keys that share one of 64 bits
+# would not be noticed in a statistic.
+TALLY = """
+    select topic, valueSize, keySize, keyHash, grouping(keyHash) = 1 as isOfValues, count(*) as n
+    from (
+        select topic, valueSize, length(key) as keySize,
+            if(key is null, null, xxhash64(key)) as keyHash
+        from {records}
+    )
+    group by grouping sets ((topic, valueSize), (topic, keySize, keyHash))
+"""
+SIZES = """
+    select topic, field, coalesce(sum(n) filter (where size is not null), 0) as records,
+        coalesce(sum(n) filter (where size is null), 0) as nulls,
+        sum(n * size) as bytes, sum(n * size) / sum(n) filter (where size is not null) as meanBytes,
+        min(size) as minBytes, percentile(size, 0.5, n) as p50Bytes,
+        percentile(size, 0.9, n) as p90Bytes, percentile(size, 0.99, n) as p99Bytes,
+        max(size) as maxBytes
+    from (
+        select topic, n, if(isOfValues, 'value', 'key') as field,
+            if(isOfValues, valueSize, keySize) as size
+        from {tally}
+    )
+    group by topic, field order by topic, field
+"""
+# Of how many keys there are so and so many records: few rows, however many keys there are.
+KEYS = """
+    with heights as (
+        select topic, keyHash is null as isKeyless, n, count(*) as keys
+        from {tally} where not isOfValues group by topic, isKeyless, n
+    ), totals as (
+        select topic, sum(n * keys) as records,
+            coalesce(sum(n) filter (where isKeyless), 0) as keyless,
+            coalesce(sum(keys) filter (where not isKeyless), 0) as keys,
+            max(n) filter (where not isKeyless) as topKeyRecords
+        from heights group by topic
+    ), hottest as (
+        select topic, n, keys, coalesce(sum(keys) over (
+            partition by topic order by n desc rows between unbounded preceding and 1 preceding
+        ), 0) as hotter
+        from heights where not isKeyless
+    )
+    select topic, first(t.records) as records, first(t.keyless) as keyless, first(t.keys) as keys,
+        (first(t.records) - first(t.keyless)) / nullif(first(t.keys), 0) as recordsPerKey,
+        first(topKeyRecords) as topKeyRecords,
+        first(topKeyRecords) / first(t.records) as topKeyShare,
+        sum(n * greatest(0, least(hottest.keys, ceil(t.keys / 100) - hotter))) / first(t.records)
+            as topPercentOfKeysShare
+    from totals t left join hottest using (topic)
+    group by topic order by topic
+"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--headers-only",
+        action="store_true",
+        help="no sizes and no keys: only what the headers of batches tell, in much less time",
+    )
+    parser.add_argument(
+        "--bucket",
+        metavar="DURATION",
+        type=duration_ms,
+        help="how long a time each rate is of, such as 10s, 5m or 1h; as fits, if not given",
+    )
+
+
+def run(call: Call) -> Result:
+    sql = call.sql
+    call.progress("reading the headers of batches")
+    batches = call.keep(call.read(view="batches", columns=BATCH_COLUMNS))
+    partitions = call.keep(sql(PARTITIONS, batches=batches))
+    tables = [
+        Table(
+            "topics",
+            "Topics",
+            sql(TOPICS, partitions=partitions),
+            [Chart("Bytes on disk", Shape.BARS, "topic", "diskBytes")],
+        ),
+        Table("partitions", "Partitions", sql(SHARES, partitions=partitions)),
+        Table("batches", "How full batches are", sql(FILL, batches=batches)),
+        Table("codecs", "Compression", sql(CODECS, batches=batches)),
+        _rates(call, batches, partitions),
+    ]
+    if not call.args.headers_only:
+        call.progress("reading records")
+        tally = call.keep(sql(TALLY, records=call.read(columns=RECORD_COLUMNS)))
+        tables += [
+            Table("sizes", "Sizes of keys and values", sql(SIZES, tally=tally)),
+            Table(
+                "keys",
+                "How unevenly records fall upon keys",
+                sql(KEYS, tally=tally),
+                note="topPercentOfKeysShare is the share of records that have one of the hottest "
+                "1 % of keys: near 1 % if all are alike.",
+            ),
+        ]
+    return Result(tables)
+
+
+def _rates(call: Call, batches: DataFrame, partitions: DataFrame) -> Table:
+    (span,) = call.sql(SPAN, partitions=partitions).collect()
+    size_ms = call.args.bucket or bucket_ms(span["spanMs"] or 0)
+    return Table(
+        "rates",
+        "Rates over time",
+        call.sql(RATES, batches=batches, size_ms=size_ms),
+        [
+            Chart("Records a second", Shape.LINES, "start", "recordsPerSecond", "topic"),
+            Chart("Bytes a second, as on disk", Shape.LINES, "start", "perSecondBytes", "topic"),
+        ],
+    )
+
+
+JOB = Job("topic-stats", __doc__, add_arguments, run)
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    return JOB.main(argv)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

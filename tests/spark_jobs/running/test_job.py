@@ -1,0 +1,141 @@
+"""A job from its arguments to its exit status."""
+
+import json
+import subprocess
+import sys
+
+import pyarrow as pa
+import pytest
+
+from odradek.spark_jobs import compaction_report, hot_keys, timestamp_skew, topic_stats
+from odradek.spark_jobs.running.job import Job, no_arguments
+from odradek.spark_jobs.running.result import Result, Table
+from tests.support.batches import batch_of
+from tests.support.scans import TOPIC, LogDirectory
+
+JOBS = [topic_stats, hot_keys, compaction_report, timestamp_skew]
+COUNT = 5
+
+
+@pytest.fixture
+def directory(tmp_path):
+    directory = LogDirectory(tmp_path / "logs")
+    directory.write(0, [batch_of(b"%d" % at, base_offset=at) for at in range(COUNT)])
+    return directory
+
+
+@pytest.fixture
+def damaged(directory):
+    """The third batch has another byte."""
+    path = directory.file(0)
+    content = bytearray(path.read_bytes())
+    content[len(content) // COUNT * 3 - 1] ^= 1
+    path.write_bytes(content)
+    return directory
+
+
+def count(call):
+    return Result([Table("count", "Count", call.read(columns="partition").groupBy().count())])
+
+
+COUNTING = Job("count", "How many records there are.", no_arguments, count)
+
+
+def lines(capsys):
+    return [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+
+
+def test_the_flags_of_a_scan_choose_what_is_read(spark, directory, capsys):
+    arguments = [str(directory.path), "--output", "json"]
+    offsets = ["--starting-offsets", json.dumps({TOPIC: {"0": 3}})]
+    assert COUNTING.main([*arguments, *offsets]) == 0
+    assert COUNTING.main([*arguments, "--topics", "none"]) == 0
+    assert lines(capsys) == [{"table": "count", "count": 2}, {"table": "count", "count": 0}]
+
+
+def test_progress_is_told_on_standard_error(spark, directory, capsys):
+    def run(call):
+        call.progress("halfway")
+        return Result([Table("one", "One", pa.table({"n": [1]}))])
+
+    Job("try", "Try.", no_arguments, run).main([str(directory.path)])
+    assert "odradek try: " in (told := capsys.readouterr().err)
+    assert "s: halfway\n" in told
+
+
+def test_damage_is_one_more_table_and_makes_the_status_1(spark, damaged, capsys):
+    assert COUNTING.main([str(damaged.path), "--output", "json"]) == 1
+    counted, damage = lines(capsys)
+    assert counted == {"table": "count", "count": COUNT - 1}
+    assert damage["table"] == "damage"
+    assert (damage["file"], damage["firstOffset"]) == (str(damaged.file(0)), 2)
+
+
+def test_damage_that_nobody_wants_to_know_of_is_not_looked_for(spark, damaged, capsys):
+    arguments = [str(damaged.path), "--mode", "dropmalformed", "--output", "json"]
+    assert COUNTING.main(arguments) == 0
+    assert lines(capsys) == [{"table": "count", "count": COUNT - 1}]
+
+
+def test_damage_that_must_not_be_is_one_line(spark, damaged, capsys):
+    assert COUNTING.main([str(damaged.path), "--mode", "failfast"]) == 1
+    last = capsys.readouterr().err.splitlines()[-1]
+    assert last.startswith(f"odradek count: {damaged.file(0)}: bytes ")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "complaint"),
+    [
+        (["/nowhere"], "/nowhere: no such directory"),
+        (["/", "--topics", "a", "--assign", "{}"], "topics and assign cannot be given together"),
+        (["/", "--starting-offsets", "x"], "startingOffsets: not earliest or "),
+    ],
+)
+def test_what_cannot_be_is_one_line(spark, capsys, arguments, complaint):
+    assert COUNTING.main(arguments) == 1
+    last = capsys.readouterr().err.splitlines()[-1]
+    assert last.startswith(f"odradek count: {complaint}")
+
+
+def test_the_status_of_a_job_is_that_of_its_result(spark, directory):
+    job = Job("try", "Try.", no_arguments, lambda call: Result([], exit_status=3))
+    assert job.main([str(directory.path)]) == 3
+
+
+def test_what_was_kept_is_let_go(spark, directory, capsys):
+    def run(call):
+        kept.append(call.keep(call.read(columns="partition")))
+        assert kept[0].is_cached
+        return Result([Table("all", "All", kept[0])])
+
+    kept = []
+    assert Job("try", "Try.", no_arguments, run).main([str(directory.path)]) == 0
+    assert not kept[0].storageLevel.useMemory
+
+
+@pytest.mark.parametrize("job", JOBS, ids=lambda module: module.__name__.rpartition(".")[2])
+def test_the_help_says_what_a_job_tells_and_how_to_call_it(job, capsys):
+    with pytest.raises(SystemExit) as ended:
+        job.main(["--help"])
+    assert ended.value.code == 0
+    told = capsys.readouterr().out
+    assert f"odradek spark {job.JOB.name}" in told
+    assert "Examples:" in told
+    for flag in ("--topics-pattern", "--output", "--to", "--master", "--isolation-level"):
+        assert flag in told
+
+
+def test_without_spark_a_job_says_what_is_missing_and_has_help():
+    program = (
+        "import sys; sys.modules['pyspark'] = None; "
+        "from odradek.spark_jobs.hot_keys import main; sys.exit(main(sys.argv[1:]))"
+    )
+
+    def run(*arguments):
+        command = [sys.executable, "-c", program, *arguments]
+        return subprocess.run(command, capture_output=True, text=True, check=False)
+
+    assert run("--help").returncode == 0
+    failed = run("/logs")
+    assert failed.returncode == 1
+    assert failed.stderr == ("odradek hot-keys: Spark is missing: pip install 'odradek[spark]'\n")

@@ -1,0 +1,123 @@
+"""Results in each output: what a program reads, and what a person does."""
+
+import csv
+import json
+
+import pyarrow as pa
+import pytest
+from pyarrow.parquet import read_table
+
+from odradek.spark_jobs.running import outputs
+from odradek.spark_jobs.running.job import Job, no_arguments
+from odradek.spark_jobs.running.result import Result, Table
+from odradek.spark_jobs.scan.damage import ScanFailed
+
+TIME_MS = 1_700_000_000_500
+KEYS = pa.table(
+    {
+        "key": pa.array([b"alice", b"\xff\x00", None]),
+        "records": [1234567, 50, None],
+        "diskBytes": [1_500_000, 999, 0],
+        "share": [0.5, 0.0123, None],
+        "maxLateMs": [90_000, 5, None],
+        "lastTime": pa.array([TIME_MS * 1000, None, None], pa.timestamp("us", "UTC")),
+        "isOpen": [True, False, None],
+        "partition": [0, 1000, 2],
+    }
+)
+TOTAL = pa.table({"records": [7], "codecs": pa.array([["gzip", "zstd"]])})
+TABLES = [Table("keys", "Hottest keys", KEYS), Table("total", "All in all", TOTAL)]
+
+
+def written(*arguments):
+    job = Job("try", "Try it.", no_arguments, lambda call: Result(TABLES))
+    args = job.parser().parse_args(["/logs", *map(str, arguments)])
+    outputs.check(args)
+    outputs.write(TABLES, args, title="Try it")
+
+
+def test_json_has_a_line_for_each_row_that_names_its_table(capsys):
+    written("--output", "json")
+    lines = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert [line["table"] for line in lines] == ["keys", "keys", "keys", "total"]
+    assert lines[0] == {
+        "table": "keys",
+        "key": "alice",
+        "records": 1234567,
+        "diskBytes": 1_500_000,
+        "share": 0.5,
+        "maxLateMs": 90_000,
+        "lastTime": TIME_MS,
+        "isOpen": True,
+        "partition": 0,
+    }
+    assert lines[1]["key"] == {"base64": "/wA="}
+    assert lines[2]["key"] is None
+    assert lines[3]["codecs"] == ["gzip", "zstd"]
+
+
+def test_a_person_sees_units_and_columns_in_line(capsys):
+    written("--output", "table")
+    lines = capsys.readouterr().out.splitlines()
+    names = "key       records  diskBytes   share  maxLateMs  lastTime                 isOpen"
+    first = "alice     1,234,567     1.5 MB    50 %    1.5 min  2023-11-14 22:13:20.500  yes"
+    second = r"\xff\x00         50      999 B  1.23 %       5 ms  -                        no"
+    assert lines[0] == "Hottest keys"
+    assert [line.split() for line in lines[2:5]] == [
+        [*names.split(), "partition"],
+        [*first.split(), "0"],
+        [*second.split(), "1000"],
+    ]
+    widths = [len(line) for line in lines[2:6]]
+    assert widths == [widths[0]] * 4  # the last column stands to the right
+    assert lines[-4:-1] == ["", "  records  7", "  codecs   gzip zstd"]
+
+
+def test_csv_of_several_tables_is_a_file_for_each(tmp_path):
+    written("--output", "csv", "--to", tmp_path / "all")
+    with (tmp_path / "all" / "keys.csv").open(newline="") as file:
+        assert list(csv.reader(file))[:2] == [
+            KEYS.column_names,
+            ["alice", "1234567", "1500000", "0.5", "90000", str(TIME_MS), "true", "0"],
+        ]
+    assert (tmp_path / "all" / "total.csv").read_text() == "records,codecs\n7,gzip zstd\n"
+
+
+def test_csv_of_a_chosen_table_goes_where_it_shall(tmp_path, capsys):
+    written("--output", "csv", "--tables", "total")
+    written("--output", "csv", "--tables", "total", "--to", tmp_path / "total.csv")
+    assert capsys.readouterr().out == (tmp_path / "total.csv").read_text()
+
+
+def test_parquet_has_all_columns_as_they_are(tmp_path):
+    written("--output", "parquet", "--to", tmp_path / "all")
+    assert read_table(tmp_path / "all" / "keys.parquet").equals(KEYS)
+    assert read_table(tmp_path / "all" / "total.parquet").equals(TOTAL)
+
+
+def test_a_page_has_every_table(tmp_path):
+    written("--output", "html", "--to", tmp_path / "page.html")
+    page = (tmp_path / "page.html").read_text()
+    assert page.index('id="keys"') < page.index('id="total"')
+
+
+@pytest.mark.parametrize(
+    ("arguments", "complaint"),
+    [
+        (
+            ["--output", "csv"],
+            "csv has one table: choose with --tables one of keys, total, or --to",
+        ),
+        (["--output", "parquet"], "parquet is not for a screen: name a file with --to"),
+        (["--tables", "kes"], "--tables: no table is called 'kes'; there are keys, total"),
+    ],
+)
+def test_what_cannot_be_written_is_said_in_a_line(arguments, complaint):
+    with pytest.raises(ScanFailed) as failure:
+        written(*arguments)
+    assert str(failure.value) == complaint
+
+
+def test_a_file_in_no_directory_is_refused_before_the_work_begins(tmp_path):
+    with pytest.raises(ScanFailed, match="there is no directory"):
+        written("--output", "html", "--to", tmp_path / "missing" / "page.html")

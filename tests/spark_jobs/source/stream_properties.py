@@ -1,0 +1,122 @@
+"""A stream reads what is committed, once and in order.
+
+Whatever is written, when it looks, how much it takes at a time, and how often it starts again and
+repeats its last batch.
+"""
+
+import tempfile
+from itertools import pairwise
+from pathlib import Path
+
+from hypothesis import given
+from hypothesis import strategies as st
+from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows
+
+from odradek.spark_jobs.source.data_source import OdradekSource
+from tests.support.laid_transactions import History
+from tests.support.scans import LogDirectory, rows_of
+
+PRODUCERS = (1, 2, 3)
+#: A producer writes, in no transaction if it is None, or ends its transaction.
+STEPS = st.one_of(
+    st.sampled_from((None, *PRODUCERS)),
+    st.tuples(st.sampled_from(PRODUCERS), st.booleans()),
+)
+
+
+def laid(steps):
+    """A history, and of each of its records the transaction's end: None if it has none yet."""
+    history, fates, started = History(), {}, {}
+    for step in steps:
+        if not isinstance(step, tuple):
+            fates[len(history.batches)] = True if step is None else None
+            if step is not None:
+                started.setdefault(step, []).append(len(history.batches))
+            history.record(step)
+        elif step[0] in started:
+            producer, is_commit = step
+            fates |= dict.fromkeys(started.pop(producer), is_commit)
+            history.ends(producer, commit=is_commit)
+    return history.batches, fates
+
+
+def committed(steps, fates):
+    """Offsets that are committed, up to the first whose transaction is open."""
+    open_offsets = [offset for offset, fate in fates.items() if fate is None]
+    end = min(open_offsets, default=len(steps) * 2)
+    return [offset for offset, fate in fates.items() if fate and offset < end]
+
+
+class Stream:
+    """What Spark does with a reader, and what comes of it."""
+
+    def __init__(self, directory, limit):
+        self._directory = directory
+        self._limit = limit
+        self._checkpoint = None
+        self.restart()
+        self.end = self._reader.initialOffset()
+        self.found = []
+
+    def restart(self):
+        source = OdradekSource(
+            {
+                "path": str(self._directory.path),
+                "columns": "offset",
+                "startingOffsets": "earliest",
+                "maxSplitBytes": "200",
+            }
+        )
+        self._reader = source.streamReader(source.schema())
+
+    def repeat(self):
+        """The last batch, as after a crash before it was done."""
+        if self._checkpoint:
+            start, end, rows = self._checkpoint
+            assert self._read(start, end) == rows
+
+    def take(self):
+        end = self._reader.latestOffset(self.end, self._limit)
+        if end == self.end:
+            return False
+        rows = self._read(self.end, end)
+        self._checkpoint = (self.end, end, rows)
+        self._reader.commit(self.end)
+        self.found += rows
+        self.end = end
+        return True
+
+    def _read(self, start, end):
+        return [
+            row["offset"]
+            for task in self._reader.partitions(start, end)
+            for batch in self._reader.read(task)
+            for row in rows_of(batch)
+        ]
+
+
+@given(
+    steps=st.lists(STEPS, min_size=1, max_size=30),
+    looks=st.lists(st.tuples(st.integers(0, 30), st.booleans()), max_size=8),
+    cut=st.integers(1, 29),
+    limit=st.sampled_from((None, 1, 3, 7)),
+)
+def test_a_stream_reads_what_is_committed_once_and_in_order(steps, looks, cut, limit):
+    batches, fates = laid(steps)
+    with tempfile.TemporaryDirectory() as folder:
+        directory = LogDirectory(Path(folder) / "logs")
+        for first, end in pairwise(sorted({0, min(cut, len(batches)), len(batches)})):
+            directory.write(first, batches[first:end], indexed=True)
+        directory.set_high_watermark(0)
+        stream = Stream(directory, ReadMaxRows(limit) if limit else ReadAllAvailable())
+        reached = 0
+        for high_watermark, is_killed in [*looks, (len(batches), False)]:
+            reached = max(reached, min(high_watermark, len(batches)))
+            directory.set_high_watermark(reached)
+            if is_killed:
+                stream.restart()
+                stream.repeat()
+            stream.take()
+        while stream.take():
+            continue
+        assert stream.found == committed(steps, fates)

@@ -1,0 +1,28 @@
+"""``odradek spark JOB``: the jobs by their names, on the session that is there."""
+
+import json
+
+import pytest
+
+from odradek.broker.cli.main import main
+from odradek.broker.cli.spark import jobs
+from tests.support.batches import batch_of
+from tests.support.scans import LogDirectory
+
+
+def test_a_job_runs_by_its_name(spark, tmp_path):
+    directory = LogDirectory(tmp_path / "logs")
+    directory.write(0, [batch_of(b"v", b"w", base_offset=0)])
+    to = tmp_path / "found.json"
+    arguments = ["hot-keys", str(directory.path), "--output", "json", "--to", str(to)]
+    assert main(["spark", *arguments]) == 0
+    (found,) = map(json.loads, to.read_text().splitlines())
+    assert (found["topic"], found["records"], found["keyless"]) == ("orders", 2, 2)
+
+
+@pytest.mark.parametrize("job", jobs())
+def test_every_job_says_what_it_is_for(job, capsys):
+    with pytest.raises(SystemExit) as ended:
+        main(["spark", job.replace("_", "-"), "--help"])
+    assert ended.value.code == 0
+    assert capsys.readouterr().out.startswith(f"usage: odradek spark {job.replace('_', '-')} ")

@@ -2,7 +2,8 @@
 
 Spark's JVM starts processes of Python that start others, some of which live for moments.  Linux
 adds the time of a process that has ended to the parent that waits for it; one whose parent ended
-first would be lost, so this process takes in such orphans.
+first would be lost, so this process takes in such orphans.  A parent that has asked not to be told
+of children that end loses their time, too: kept_children/ keeps PySpark's daemons from that.
 """
 
 from __future__ import annotations

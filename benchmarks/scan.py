@@ -5,9 +5,9 @@
 Both read the same files from the page cache, compare every checksum, and give offset, timestamp,
 key and value of each record: the one a tuple for each, the other Arrow record batches.  A third
 contender is protocol/records, which is tuned.  They take turns, and of each the median of its
-rounds counts, in CPU time; the quickest stands beside it, since at 1 KB it is moving bytes that takes
-the time, and others who move bytes on the machine slow that down.  That all answers are the same is
-checked before anything is timed.
+rounds counts, in CPU time.  The quickest stands beside it: at 1 KB it is moving bytes that takes
+time, and whoever else moves bytes on the machine slows that down.  That all answers are the same
+is checked before anything is timed.
 
 The goals are 10 times for records of 100 bytes and 4.5 times for 1 KB.
 """

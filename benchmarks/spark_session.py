@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from pathlib import Path
 
 from pyspark.sql import SparkSession
 
@@ -14,6 +15,9 @@ from odradek.spark_jobs.source.register import register
 def two_cores() -> SparkSession:
     provide_java()
     os.environ["PYSPARK_PYTHON"] = sys.executable
+    # Whatever Python the JVM starts finds this first.
+    kept_children = str(Path(__file__).parent / "kept_children")
+    os.environ["PYTHONPATH"] = os.pathsep.join([kept_children, os.environ.get("PYTHONPATH", "")])
     builder = SparkSession.builder.master("local[2]").appName("benchmark")
     for name, value in {
         "spark.driver.memory": "3g",

@@ -92,6 +92,6 @@ class Varints:
         return values, after
 
 
-def _zigzag(unsigned: npt.NDArray[np.unsignedinteger[Any]]) -> Narrow:
+def _zigzag(unsigned: npt.NDArray[Any]) -> Narrow:
     signed: Narrow = ((unsigned >> 1) ^ -(unsigned & 1)).view(f"i{unsigned.itemsize}")
     return signed

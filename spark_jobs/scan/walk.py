@@ -257,10 +257,10 @@ class Walk:
 def buffer_for(size_bytes: int) -> Bytes:
     """With bytes to spare, and as much again behind it, which is there for ``arrays.slices`` alone.
 
-    Nobody touches that, so that it takes no memory.
+    Nobody touches that, not even to clear it, so that it takes no memory.
     """
     beyond = min(size_bytes, LARGE_BATCH_BYTES)
-    return np.zeros(size_bytes + PADDING + beyond, dtype=np.uint8)
+    return np.empty(size_bytes + PADDING + beyond, dtype=np.uint8)
 
 
 def _kind_of_obstacle(magic: int, size_bytes: int) -> _Obstacle | str:

@@ -1,4 +1,4 @@
-"""What benchmarks/spark.py compares: the same questions have the same answers.  Nothing is timed."""
+"""What benchmarks/spark.py compares: both ways have the same answers.  Nothing is timed."""
 
 import subprocess
 import sys

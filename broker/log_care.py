@@ -30,7 +30,7 @@ from odradek.protocol.types import TopicPartition
 from odradek.storage.cleaner.compaction import clean
 from odradek.storage.cleaner.pace import CleaningStopped, Pace
 from odradek.storage.cleaner.settings import CleanerSettings
-from odradek.storage.cleaner.states import PAUSED
+from odradek.storage.cleaner.states import STOPPING
 from odradek.storage.cleaner.task import CleaningPlan, CleaningTask
 from odradek.storage.manager.compacting import Compaction
 from odradek.storage.manager.disk_work import DiskWork
@@ -120,10 +120,13 @@ class LogCare:
             log.error("Compacting %s failed: %s", compaction.partition, failure)
 
     async def hold_off(self, partition: TopicPartition) -> None:
-        """Keep compaction and retention away from a partition, until ``allow``."""
+        """Keep compaction and retention away from a partition, until ``allow``.
+
+        If it is deleted meanwhile there is nothing to keep away, and nothing to allow.
+        """
         states = self._logs.cleaner.states
         self._logs.cleaner.pause(partition)
-        while states[partition] is not PAUSED:
+        while states[partition] is STOPPING:
             if self._compaction is not None and self._compaction.partition == partition:
                 self._worker.interrupt()
             await asyncio.sleep(_STOP_LOOKED_FOR_EVERY_S)

@@ -159,6 +159,7 @@ class Server:
         self._answerer: Answerer = held_back
         self._events.on_failure = self._directory_failed
         self._undo.callback(parts.services.verifier.close)
+        self._undo.callback(parts.controller_client.close)
         self._undo.push_async_callback(parts.controller.close)
         self._broker_epoch = await parts.controller.start(patience_s=self._patience_s)
         directories.claim(broker_id=broker_id, cluster_id=cluster_id)

@@ -81,6 +81,7 @@ class Written:
     is_duplicate: bool = False
     converted_count: int = 0
     size_bytes: int = 0
+    leader_epoch: int | None = None  # in which it was appended, if that is known
 
 
 class Log:
@@ -180,6 +181,7 @@ class Log:
                 last_offset=original.last_offset,
                 append_time_ms=original.timestamp,
                 is_duplicate=True,
+                leader_epoch=self.epochs.epoch_of(original.last_offset),
             )
         if len(batches) > 1 or batches[0].partition_leader_epoch != self.epochs.latest_epoch:
             self._note_epochs(batches)
@@ -210,6 +212,7 @@ class Log:
             False,
             admitted.converted_count,
             admitted.size_bytes,
+            self.epochs.latest_epoch,
         )
 
     def _note_epochs(self, batches: Sequence[AnyBatch]) -> None:

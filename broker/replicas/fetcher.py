@@ -5,8 +5,12 @@
     taken      records appended, watermark and start of the leader followed
     parted     a log that has records which its leader has not is cut, and asks again
     refused    left alone for a while; the controller will say who leads
+    failed     likewise: whatever fails for one partition, or once, the others are fetched on
 
-A partition whose leader, or its epoch, is another by the time of the answer takes nothing of it.
+A partition takes nothing of an answer if it follows in another epoch by then, or ends elsewhere
+than where it did when it was asked for: what would be appended might not continue its log.
+
+Invariant: nothing is asked for a log that is being cut, whoever cuts it.
 
 Owner: the event loop.
 """
@@ -15,12 +19,14 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from time import monotonic
 from typing import Protocol
 
 from odradek.broker.metadata.picture import Node
 from odradek.broker.network.broker_clients import Client
+from odradek.broker.replicas.followed import Followed
 from odradek.broker.replicas.follower_session import Asked, FollowerSession, Wanted, have_ids
 from odradek.broker.replicas.partition import Partition
 from odradek.broker.replicas.truncation import cut_for
@@ -44,7 +50,8 @@ Line = FetchResponse.Topic.Partition
 #: The last by topic names, and one that tells the epoch of the broker that asks.
 BY_NAME, BY_ID = 12, 17
 LIST_OFFSETS_VERSION = 7
-#: What lies at hand is appended one after the other; nobody else waits for longer than a turn.
+#: How soon a log is looked at again that is being cut.
+SHORTEST_REST_S = 0.01
 _SESSION_ERRORS = frozenset(
     {
         ErrorCode.FETCH_SESSION_ID_NOT_FOUND,
@@ -95,21 +102,6 @@ class Ground:
         self.now_ms = now_ms
 
 
-class Followed:
-    """A partition in one leader epoch."""
-
-    __slots__ = ("epoch", "partition", "rests_until")
-
-    def __init__(self, partition: Partition) -> None:
-        self.partition = partition
-        self.epoch = partition.leader_epoch
-        self.rests_until = 0.0
-
-    @property
-    def is_current(self) -> bool:
-        return self.partition.leader is None and self.partition.leader_epoch == self.epoch
-
-
 class Fetcher:
     """One connection to one leader."""
 
@@ -146,35 +138,46 @@ class Fetcher:
 
     async def run(self) -> None:
         while not self._is_closed:
-            await self._cut_unknown_tails()
-            wanted = self._wanted()
-            if not wanted:
-                await self._rest()
-                continue
             try:
-                response = await self._fetch(wanted)
-            except (OSError, DecodeError) as failure:
-                await self._not_reached(failure)
-                continue
-            self._is_reached = True
-            await self._take(response)
+                await self._go_on()
+            except Exception:
+                # Else nothing that this leader leads would be replicated here any more.
+                log.exception("Fetching from broker %d failed, and goes on", self.leader.id)
+                self._session.lost()
+                await asyncio.sleep(self._backoff_s)
+        self._client.close()  # again: it may have connected since
+
+    async def _go_on(self) -> None:
+        await self._cut_unknown_tails()
+        wanted = self._wanted()
+        if not wanted:
+            await self._rest()
+            return
+        try:
+            response = await self._fetch(wanted)
+        except (OSError, DecodeError) as failure:
+            await self._not_reached(str(failure))
+            return
+        await self._take(response)
 
     async def _rest(self) -> None:
         """Until there is something to fetch."""
+        if self._is_closed:
+            return
         self._has_news.clear()
         rests = [each.rests_until for each in self._followed.values()]
-        timeout_s = max(0.0, min(rests) - monotonic()) if rests else None
+        timeout_s = max(SHORTEST_REST_S, min(rests) - monotonic()) if rests else None
         try:
             async with asyncio.timeout(timeout_s):
                 await self._has_news.wait()
         except TimeoutError:
             pass
 
-    async def _not_reached(self, failure: Exception) -> None:
+    async def _not_reached(self, why: str) -> None:
         if self._is_closed:
             return
         if self._is_reached:
-            log.warning("Broker %d cannot be fetched from: %s", self.leader.id, failure)
+            log.warning("Broker %d cannot be fetched from: %s", self.leader.id, why)
         self._is_reached = False
         self._session.lost()
         await asyncio.sleep(self._backoff_s)
@@ -189,9 +192,13 @@ class Fetcher:
         now, limit_bytes = monotonic(), self._ground.settings().fetch_max_bytes
         wanted = {}
         for where, followed in self._followed.items():
-            if followed.rests_until > now or not followed.is_current:
+            followed.asked_offset = None
+            if followed.partition.hosted.is_being_cut:  # in an earlier epoch
+                followed.rests_until = max(followed.rests_until, now + SHORTEST_REST_S)
+            if followed.rests_until > now or followed.is_new or not followed.is_current:
                 continue
             partition, own = followed.partition, followed.partition.log
+            followed.asked_offset = own.end_offset
             asked = Asked(
                 partition=where.partition,
                 current_leader_epoch=followed.epoch,
@@ -228,11 +235,13 @@ class Fetcher:
     async def _take(self, response: FetchResponse) -> None:
         error = ErrorCode.of(response.error_code)
         if error is not ErrorCode.NONE:
+            # That a session is gone says nothing of who has not asked in one.
+            is_session_gone = error in _SESSION_ERRORS and not self._session.begins
             self._session.lost()
-            if error not in _SESSION_ERRORS:
-                log.warning("Broker %d answers no fetch: %s", self.leader.id, error.name)
-                await asyncio.sleep(self._backoff_s)
+            if not is_session_gone:
+                await self._not_reached(error.name)
             return
+        self._is_reached = True
         names = self._session.names()
         self._session.answered(response)
         turn = Turn()
@@ -240,63 +249,96 @@ class Fetcher:
             name = topic.topic or names.get(topic.topic_id, "")
             for line in topic.partitions:
                 followed = self._followed.get(TopicPartition(name, line.partition_index))
-                if followed is not None and followed.is_current:
-                    await self._take_line(followed, line)
+                if followed is not None and followed.is_as_asked:
+                    with self._minding(followed):
+                        await self._take_line(followed, line)
                 if turn.is_over:
                     await turn.next()
 
     async def _take_line(self, followed: Followed, line: Line) -> None:
         error = ErrorCode.of(line.error_code)
-        try:
-            if error is ErrorCode.OFFSET_OUT_OF_RANGE:
-                await self._find_place(followed)
-            elif error is not ErrorCode.NONE:
-                self._leave_alone(followed, error.name)
-            elif line.diverging_epoch.epoch >= 0 or line.diverging_epoch.end_offset >= 0:
-                parted = EpochEnd(line.diverging_epoch.epoch, line.diverging_epoch.end_offset)
-                await self._cut(followed, cut_for(followed.partition.log, parted))
-            else:
-                records = line.records or b""
-                assert not isinstance(records, FileRegion), records
-                followed.partition.append_as_follower(
-                    memoryview(records),
-                    high_watermark=line.high_watermark,
-                    start_offset=line.log_start_offset,
-                    now_ms=self._ground.now_ms(),
-                )
-        except KafkaError as failure:
-            self._leave_alone(followed, str(failure))
-        except (OSError, DecodeError) as failure:
-            self._leave_alone(followed, str(failure))
+        if error is ErrorCode.OFFSET_OUT_OF_RANGE:
+            await self._find_place(followed)
+        elif error is not ErrorCode.NONE:
+            self._leave_alone(followed, error.name)
+        elif line.diverging_epoch.epoch >= 0 or line.diverging_epoch.end_offset >= 0:
+            parted = EpochEnd(line.diverging_epoch.epoch, line.diverging_epoch.end_offset)
+            await self._cut(followed, cut_for(followed.partition.log, parted))
+        else:
+            records = line.records or b""
+            assert not isinstance(records, FileRegion), records
+            followed.partition.append_as_follower(
+                memoryview(records),
+                high_watermark=line.high_watermark,
+                start_offset=line.log_start_offset,
+                now_ms=self._ground.now_ms(),
+            )
+            followed.taken()
 
-    def _leave_alone(self, followed: Followed, why: str) -> None:
-        where = followed.partition.topic_partition
-        log.info("%s is not fetched from broker %d: %s", where, self.leader.id, why)
-        followed.rests_until = monotonic() + self._backoff_s
+    @contextmanager
+    def _minding(self, followed: Followed) -> Iterator[None]:
+        """Whatever fails here concerns nobody else."""
+        try:
+            yield
+        except (KafkaError, OSError, DecodeError) as failure:
+            self._leave_alone(followed, str(failure), level=logging.WARNING)
+        except Exception as failure:  # noqa: BLE001 - it is logged, once
+            self._leave_alone(followed, repr(failure), level=logging.ERROR, failure=failure)
+
+    def _leave_alone(
+        self,
+        followed: Followed,
+        why: str,
+        *,
+        level: int = logging.INFO,
+        failure: Exception | None = None,
+    ) -> None:
+        """Said once for each reason, however often it is tried again."""
+        followed.rest(now_s=monotonic(), most_s=self._backoff_s)
+        if followed.trouble != why:
+            followed.trouble = why
+            told = (followed.partition.topic_partition, self.leader.id, why)
+            log.log(level, "%s is not fetched from broker %d: %s", *told, exc_info=failure)
 
     # Cutting
 
     async def _cut_unknown_tails(self) -> None:
-        """A log without epochs cannot be compared: it goes back to what all had."""
-        for followed in [*self._followed.values()]:
-            own = followed.partition.log
-            has_tail = own.end_offset > own.high_watermark
-            if own.epochs.latest_epoch == NO_EPOCH and has_tail and followed.is_current:
-                await self._cut(followed, own.high_watermark)
+        """A log without epochs cannot be compared: at first it goes back to what all had."""
+        for followed in [each for each in self._followed.values() if each.is_new]:
+            partition, own = followed.partition, followed.partition.log
+            if partition.hosted.is_being_cut or followed.rests_until > monotonic():
+                continue
+            with self._minding(followed):
+                if own.epochs.latest_epoch == NO_EPOCH and own.end_offset > own.high_watermark:
+                    await self._cut(followed, own.high_watermark)
+                followed.is_new = False
 
     async def _cut(self, followed: Followed, offset: int) -> None:
-        partition, ground = followed.partition, self._ground
-        where, end_offset = partition.topic_partition, partition.log.end_offset
-        await ground.care.hold_off(where)
+        def cut(hosted: HostedLog) -> DiskWork:
+            own, now_ms = hosted.log, self._ground.now_ms()
+            # Only after an unclean election does it have less than all had.
+            level = logging.WARNING if offset < own.high_watermark else logging.INFO
+            log.log(level, "%s is cut at %d: it went to %d", own.partition, offset, own.end_offset)
+            return self._ground.logs.truncate(hosted, offset, now_ms=now_ms)
+
+        await self._change(followed, cut)
+
+    async def _change(self, followed: Followed, plan: Callable[[HostedLog], DiskWork]) -> None:
+        """Unless another leads by the time that nobody else works on the log."""
+        partition, care = followed.partition, self._ground.care
+        where = partition.topic_partition
+        await care.hold_off(where)
         try:
-            if not followed.is_current:
-                return
-            log.info("%s is cut at %d: it went to %d", where, offset, end_offset)
-            work = ground.logs.truncate(partition.hosted, offset, now_ms=ground.now_ms())
-            partition.cut()
-            await ground.care.carry_out(work)
+            if followed.is_current and self._followed.get(where) is followed:
+                try:
+                    work = plan(partition.hosted)
+                finally:
+                    partition.cut()  # even if it was broken off
+                await care.carry_out(work)
         finally:
-            ground.care.allow(where)
+            # What held it off is gone with a log that has been deleted.
+            if not partition.hosted.is_deleted:
+                care.allow(where)
 
     async def _find_place(self, followed: Followed) -> None:
         """The leader has nothing at the end of this log: it ends before, or begins behind it."""
@@ -307,20 +349,17 @@ class Fetcher:
             await self._cut(followed, leaders_end)
             return
         leaders_start = await self._offset_at(followed, EARLIEST)
-        if leaders_start <= own_end or not followed.is_current:
-            return  # it has records for us by now
-        where = partition.topic_partition
-        log.warning("%s begins anew at %d: its leader has nothing before", where, leaders_start)
-        await ground.care.hold_off(where)
-        try:
-            if followed.is_current:
-                work = ground.logs.truncate_fully(
-                    partition.hosted, leaders_start, now_ms=ground.now_ms()
-                )
-                partition.cut()
-                await ground.care.carry_out(work)
-        finally:
-            ground.care.allow(where)
+        if leaders_start <= own_end:
+            # It has records for us by now; if it says the same again, there is no hurry.
+            self._leave_alone(followed, ErrorCode.OFFSET_OUT_OF_RANGE.name)
+            return
+
+        def begin_anew(hosted: HostedLog) -> DiskWork:
+            where, now_ms = hosted.partition, ground.now_ms()
+            log.warning("%s begins anew at %d: its leader has nothing before", where, leaders_start)
+            return ground.logs.truncate_fully(hosted, leaders_start, now_ms=now_ms)
+
+        await self._change(followed, begin_anew)
 
     async def _offset_at(self, followed: Followed, timestamp: int) -> int:
         """Raises what the leader says instead."""

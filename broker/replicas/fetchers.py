@@ -47,11 +47,14 @@ class Fetchers:
         self._assigned: dict[TopicPartition, _Key] = {}
         #: Whose leader is not known to be anywhere.
         self._homeless: dict[TopicPartition, Partition] = {}
+        self._is_closed = False
 
     def follow(self, partition: Partition) -> None:
         """From the leader that it has now."""
         where = partition.topic_partition
         self.forget(where)
+        if self._is_closed:
+            return
         node = self._cluster.nodes(self._listener).get(partition.leader_id)
         if node is None:
             self._homeless[where] = partition
@@ -73,9 +76,6 @@ class Fetchers:
     def picture_changed(self) -> None:
         """Leaders that were not known may be there; those that moved are found where they are."""
         nodes = self._cluster.nodes(self._listener)
-        for partition in [*self._homeless.values()]:
-            if partition.leader_id in nodes:
-                self.follow(partition)
         for key, fetcher in [*self._running.items()]:
             node = nodes.get(key[0])
             if node is not None and node != fetcher.leader:
@@ -84,6 +84,10 @@ class Fetchers:
                 for partition in partitions:
                     self._assigned.pop(partition.topic_partition, None)
                     self.follow(partition)
+        # Not before: a fetcher of where the leader was must not be taken for one of where it is.
+        for partition in [*self._homeless.values()]:
+            if partition.leader_id in nodes:
+                self.follow(partition)
 
     def settings_changed(self, settings: ReplicationSettings) -> None:
         """There may be more or fewer connections for each leader."""
@@ -95,7 +99,8 @@ class Fetchers:
 
     def _fetcher(self, key: _Key, node: Node) -> Fetcher:
         known = self._running.get(key)
-        if known is not None and known.leader == node:
+        if known is not None:
+            assert known.leader == node, (known.leader, node)
             return known
         fetcher = Fetcher(node, self._connect(node), self._ground)
         self._running[key] = fetcher
@@ -106,5 +111,9 @@ class Fetchers:
         self._running.pop(key).close()
 
     def close(self) -> None:
+        """Whoever is told of roles or failed disks after that is told in vain."""
+        self._is_closed = True
+        self._assigned.clear()
+        self._homeless.clear()
         for key in [*self._running]:
             self._stop(key)

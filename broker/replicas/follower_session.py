@@ -39,10 +39,15 @@ class FollowerSession:
         self._epoch = FIRST_EPOCH
         self._known: dict[TopicPartition, Wanted] = {}
 
+    @property
+    def begins(self) -> bool:
+        """Whether the request that is to be sent, or answered, asks for everything."""
+        return self._epoch == FIRST_EPOCH
+
     def fill(self, request: FetchRequest, wanted: Mapping[TopicPartition, Wanted]) -> None:
         """What the leader is to be told of ``wanted``."""
         request.session_id, request.session_epoch = self._id, self._epoch
-        if self._epoch == FIRST_EPOCH:
+        if self.begins:
             self._known.clear()
         changed = {where: each for where, each in wanted.items() if self._known.get(where) != each}
         # A topic that was made again has another id: under the old one it is to be forgotten.

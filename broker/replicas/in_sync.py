@@ -97,6 +97,8 @@ class InSyncReplicas:
         self._sleep = sleep
         self._waiting: dict[TopicPartition, Proposal] = {}
         self._is_asking = False
+        #: Why nothing is altered, to say so once.
+        self._trouble: str | None = None
 
     @property
     def lag_max_ms(self) -> int:
@@ -120,7 +122,12 @@ class InSyncReplicas:
             while self._waiting:
                 proposals, self._waiting = self._waiting, {}
                 current = {where: each for where, each in proposals.items() if each.is_current}
-                again = await self._ask(current)
+                try:
+                    again = await self._ask(current)
+                except Exception as failure:  # noqa: BLE001 - it is logged, once
+                    # Else their leaders would never propose anything again.
+                    again = current
+                    self._not_yet(repr(failure), failure)
                 if again:
                     self._waiting = {**again, **self._waiting}
                     await self._sleep(RETRY_S)
@@ -153,14 +160,25 @@ class InSyncReplicas:
         try:
             response = await self._controller.send(request, version=version)
         except KafkaError as failure:
-            log.info("In-sync replicas are not altered yet: %s", failure)
+            self._not_yet(str(failure))
             return proposals
         assert isinstance(response, AlterPartitionResponse), response
         if response.error_code:
-            error = ErrorCode.of(response.error_code)
-            log.info("In-sync replicas are not altered yet: %s", error.name)
+            self._not_yet(ErrorCode.of(response.error_code).name)
             return proposals
-        return _unanswered(proposals, response)
+        left = _unanswered(proposals, response)
+        if left:
+            self._not_yet(", ".join(sorted(_errors_in(response))))
+        else:
+            self._trouble = None
+        return left
+
+    def _not_yet(self, why: str, failure: Exception | None = None) -> None:
+        """Said once for each reason: they are asked for again many times a second."""
+        if why != self._trouble:
+            self._trouble = why
+            level = logging.INFO if failure is None else logging.ERROR
+            log.log(level, "In-sync replicas are not altered yet: %s", why, exc_info=failure)
 
 
 def _topics(proposals: Iterable[Proposal]) -> list[AlterPartitionRequest.Topic]:
@@ -178,6 +196,11 @@ def _topics(proposals: Iterable[Proposal]) -> list[AlterPartitionRequest.Topic]:
         AlterPartitionRequest.Topic(topic_name=name, topic_id=topic_id, partitions=lines)
         for (name, topic_id), lines in topics.items()
     ]
+
+
+def _errors_in(response: AlterPartitionResponse) -> set[str]:
+    lines = [line for topic in response.topics for line in topic.partitions]
+    return {ErrorCode.of(line.error_code).name for line in lines if line.error_code}
 
 
 def _unanswered(
@@ -206,8 +229,9 @@ def _is_settled(proposal: Proposal, line: AlterPartitionResponse.Topic.Partition
             log.info("%s: in sync are %s", partition.topic_partition, line.isr)
             partition.in_sync_changed(line.isr, partition_epoch=line.partition_epoch)
         return True
+    if error not in _INELIGIBLE | _OVERTAKEN:
+        return False
     log.info("%s: in-sync replicas stay as they are: %s", partition.topic_partition, error.name)
     if error in _INELIGIBLE:
         role.proposed = None
-        return True
-    return error in _OVERTAKEN
+    return True

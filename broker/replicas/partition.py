@@ -111,15 +111,16 @@ class Partition:
 
     def lead(self, role: LeaderRole, *, partition_epoch: int) -> None:
         """As long as the controller says so."""
-        is_new = self.leader is None or self.leader.epoch != role.epoch
         self.partition_epoch = partition_epoch
         self.leader_id, self.leader_epoch = role.local_id, role.epoch
-        if is_new:
-            self._abandon(NotLeader(f"{self.topic_partition} has a new leader epoch"))
+        if self.leader is None:
+            self._abandon(NotLeader(f"{self.topic_partition} has a new leader"))
             self.leader = role
             self.high_watermark.restart(self.log.high_watermark)
+        elif self.leader.epoch != role.epoch:
+            # Most likely a follower has gone.  Nothing was cut: who waits here can wait on.
+            self.leader = role
         else:
-            assert self.leader is not None
             self.leader.in_sync, self.leader.replicas = role.in_sync, role.replicas
             self.leader.proposed = None
         self._advance()
@@ -220,10 +221,17 @@ class Partition:
         if self.hosted.has_flush_due_by_count:
             self._check_in_time(await self.synced.wait_for(after, timeout_s=timeout_s))
         if acks == ALL_IN_SYNC:
-            role = self.leading()
+            self.leading()
             left_s = max(0.0, deadline - loop.time())
             self._check_in_time(await self.high_watermark.wait_for(after, timeout_s=left_s))
-            self._check_in_sync(role, NotEnoughReplicasAfterAppend)
+            self._check_in_sync(self.leading(), NotEnoughReplicasAfterAppend)
+        self._check_is_there(written)
+
+    def _check_is_there(self, written: Written) -> None:
+        """Another may have led before it was waited for, and others' records be in its place."""
+        epoch = self.log.epochs.epoch_of(written.last_offset)
+        if written.leader_epoch is not None and epoch not in (None, written.leader_epoch):
+            raise NotLeader(f"{self.topic_partition} was led by another meanwhile")
 
     def _check_in_time(self, is_reached: bool) -> None:
         if not is_reached:
@@ -317,8 +325,10 @@ class Partition:
             self.wake()
 
     def cut(self) -> None:
-        """The log has been cut, and may end before the watermark."""
+        """The log has been cut, and may end before its watermarks."""
+        self._abandon(NotLeader(f"{self.topic_partition} is led by {self.leader_id}"))
         self.high_watermark.restart(self.log.high_watermark)
+        self.synced.restart(min(self.synced.value, self.log.recovery_point))
         self.wake()
 
     def wake(self) -> None:

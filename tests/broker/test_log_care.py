@@ -8,7 +8,7 @@ import pytest
 from odradek.broker.log_care import LogCare
 from odradek.protocol.types import TopicPartition
 from odradek.storage.cleaner.settings import CleanerSettings
-from odradek.storage.cleaner.states import PAUSED
+from odradek.storage.cleaner.states import IDLE, PAUSED
 from tests.support.damage import flip
 from tests.support.hosted_partitions import Hosting
 from tests.support.logs import NOW_MS, records_batch, records_from
@@ -116,6 +116,19 @@ async def test_holding_off_stops_a_compaction_that_is_under_way(tmp_path, caplog
         await care.hold_off(EVENTS)
     assert hosting.logs.cleaner.states[EVENTS] is PAUSED
     assert "Compacting events-0 was stopped" in caplog.text
+
+
+async def test_holding_off_what_is_deleted_meanwhile_comes_to_an_end(tmp_path):
+    hosting = Hosting(tmp_path, **COMPACTED)
+    hosting.lead()
+    cleaner = hosting.logs.cleaner
+    cleaner.states.start(EVENTS)
+    async with asyncio.timeout(5), asyncio.TaskGroup() as tasks:
+        tasks.create_task(hosting.care.hold_off(EVENTS))
+        await asyncio.sleep(0)
+        cleaner.states.end(EVENTS)
+        cleaner.deleted(EVENTS)  # by somebody who held it off as well
+    assert cleaner.states[EVENTS] is IDLE
 
 
 async def test_nothing_is_compacted_if_that_is_switched_off(tmp_path):

@@ -11,6 +11,7 @@ from odradek.broker.server import NotReached, Server
 from odradek.broker.settings.sources import load
 from odradek.broker.store import FILE_NAME
 from odradek.broker.worker import Worker
+from odradek.protocol.errors import RequestTimedOut
 from odradek.storage.manager.directories import LogDirectories
 from odradek.storage.meta_properties import DirectoryRefused
 from tests.support.free_ports import free_port
@@ -92,3 +93,12 @@ async def test_a_directory_is_let_go_of_when_nobody_works_on_its_files_any_more(
     await broker.start()
     await broker.stop()
     assert ended == [Worker, Worker, Disk, LogDirectories]
+
+
+async def test_a_broker_that_has_stopped_asks_the_controller_for_nothing(tmp_path):
+    broker = broker_on(tmp_path / "logs")
+    await broker.start()
+    controller = broker._parts.controller_client
+    await broker.stop()
+    with pytest.raises(RequestTimedOut, match="this broker stops"):
+        await controller.shut_down()

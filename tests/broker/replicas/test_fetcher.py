@@ -9,7 +9,8 @@ from odradek.broker.handlers import list_offsets
 from odradek.broker.metadata.picture import Node
 from odradek.broker.replicas.fetcher import Fetcher, Ground
 from odradek.broker.settings.replication import ReplicationSettings
-from odradek.protocol.api.fetch import FetchRequest
+from odradek.protocol.api.fetch import FetchRequest, FetchResponse
+from odradek.protocol.error_codes import ErrorCode
 from odradek.protocol.file_region import FileRegion
 from odradek.protocol.types import Uuid
 from tests.support.calls import as_sent, called, in_the_end
@@ -29,8 +30,12 @@ class Wire:
     def __init__(self, bench):
         self.bench = bench
         self.is_cut = False
+        self.refusal = None
         self.versions = set()
         self._is_used = asyncio.Event()
+        #: Whether answers come, and whether one does not.
+        self.may_answer, self.is_held = asyncio.Event(), asyncio.Event()
+        self.may_answer.set()
 
     async def used(self, times=1):
         """Until it has been asked for something so many times more."""
@@ -44,6 +49,8 @@ class Wire:
         if self.is_cut:
             raise ConnectionResetError("cut")
         self.versions.add(version)
+        if self.refusal is not None:
+            return FetchResponse(error_code=self.refusal.code, responses=[])
         call = called(as_sent(request, version=version), version=version)
         if not isinstance(request, FetchRequest):
             replicas = self.bench.hosting.replicas
@@ -54,6 +61,8 @@ class Wire:
             for line in topic.partitions:
                 if isinstance(line.records, FileRegion):
                     line.records = bytes_of(line.records)
+        self.is_held.set()
+        await self.may_answer.wait()
         return as_sent(answer, version=version)
 
     def close(self):
@@ -63,7 +72,7 @@ class Wire:
 class Pair:
     """One partition on two brokers."""
 
-    def __init__(self, path, *, topic_id=TOPIC_ID):
+    def __init__(self, path, *, topic_id=TOPIC_ID, settings=SETTINGS):
         self.topic_id = topic_id
         self.bench = FetchBench(path / "leader", segment_bytes=2000)
         self.there = Hosting(path / "follower", segment_bytes=2000)
@@ -74,12 +83,12 @@ class Pair:
             FOLLOWER,
             logs=self.there.logs,
             care=self.there.care,
-            settings=lambda: SETTINGS,
+            settings=lambda: settings,
             broker_epoch=lambda: 1,
             now_ms=lambda: NOW_MS,
         )
         self.fetcher = Fetcher(Node(LEADER, "leader", 1, None), self.wire, ground)
-        self.there.background.start(self.fetcher.run(), "fetcher")
+        self.task = self.there.background.start(self.fetcher.run(), "fetcher")
         at_end(self._close)
 
     async def _close(self):
@@ -117,6 +126,29 @@ class Pair:
         async with asyncio.timeout(10):
             while self.state(self.follower) != self.state(self.leader):
                 await self.wire.used()
+
+    def hold_cuts(self):
+        """Until one is to be carried out, and until it may be."""
+        begun, may_run = asyncio.Event(), asyncio.Event()
+        carry_out = self.there.care.carry_out
+
+        async def carry_out_later(work):
+            begun.set()
+            await may_run.wait()
+            await carry_out(work)
+
+        self.there.care.carry_out = carry_out_later
+        return begun, may_run
+
+    async def part(self):
+        """The follower has led, and has records that the leader of now never had."""
+        self.wire.is_cut = True
+        self.write(b"other", to=self.follower, epoch=1)
+        self.lead()
+        self.lead()
+        self.write(b"2")
+        self.follow()
+        self.wire.is_cut = False
 
     def state(self, partition):
         log = partition.log
@@ -246,3 +278,140 @@ async def test_a_leader_that_forgets_sessions_is_asked_for_everything_again(tmp_
     pair.bench.sessions = type(pair.bench.sessions)(slots=10, now_ms=lambda: NOW_MS)
     pair.write(b"1")
     await pair.settle()
+
+
+async def asked_for_nothing(pair):
+    with pytest.raises(TimeoutError):
+        async with asyncio.timeout(0.05):
+            await pair.wire.used(2)  # one may have been on its way
+
+
+async def test_an_answer_that_does_not_continue_the_log_any_more_is_not_taken(tmp_path):
+    pair = Pair(tmp_path)
+    pair.write(b"1", b"2")
+    pair.follow()
+    await pair.settle()
+    pair.wire.may_answer.clear()
+    pair.wire.is_held.clear()
+    pair.write(b"3")
+    await pair.wire.is_held.wait()
+    # Another leads, has the follower cut its log, and leads no more.
+    work = pair.there.logs.truncate(pair.follower.hosted, 1, now_ms=NOW_MS)
+    pair.follower.cut()
+    await pair.there.care.carry_out(work)
+    pair.lead()
+    pair.follow()
+    pair.wire.may_answer.set()
+    await pair.settle()
+
+
+async def test_nothing_is_appended_before_a_cut_in_an_earlier_epoch_is_carried_out(tmp_path):
+    pair = Pair(tmp_path)
+    pair.write(b"1", b"2")
+    pair.follow()
+    await pair.settle()
+    work = pair.there.logs.truncate(pair.follower.hosted, 1, now_ms=NOW_MS)
+    pair.follower.cut()
+    pair.lead()
+    pair.follow()
+    await asked_for_nothing(pair)
+    assert pair.follower.log.end_offset == 1
+    await pair.there.care.carry_out(work)
+    await pair.settle()
+
+
+async def test_a_mistake_in_one_partition_is_told_once_and_does_not_end_the_fetching(
+    tmp_path, caplog
+):
+    pair = Pair(tmp_path)
+    pair.follow()
+    await pair.settle()
+
+    def broken(*_, **__):
+        raise AssertionError("a mistake")
+
+    pair.follower.append_as_follower = broken
+    pair.write(b"1")
+    await pair.wire.used(5)
+    assert caplog.text.count("is not fetched from broker 1: AssertionError('a mistake')") == 1
+    del pair.follower.append_as_follower
+    await pair.settle()
+
+
+async def test_a_mistake_anywhere_does_not_end_the_fetching(tmp_path, monkeypatch, caplog):
+    pair = Pair(tmp_path)
+    pair.follow()
+    await pair.settle()
+    with monkeypatch.context() as patched:
+        patched.setattr(pair.wire, "send", None)
+        await asyncio.sleep(0.03)
+    pair.write(b"1")
+    await pair.settle()
+    assert "Fetching from broker 1 failed, and goes on" in caplog.text
+
+
+async def test_a_tail_that_cannot_be_cut_now_is_cut_later(tmp_path):
+    pair = Pair(tmp_path)
+    pair.follow()
+    pair.write(b"other", to=pair.follower)
+    pair.follower.log.epochs.clear()
+    pair.follower.hosted.is_in_doubt = True
+    pair.write(b"1", b"2")
+    await asked_for_nothing(pair)
+    pair.follower.hosted.is_in_doubt = False
+    await pair.settle()
+
+
+async def test_a_topic_that_is_deleted_while_it_is_cut_may_be_made_again(tmp_path):
+    pair = Pair(tmp_path)
+    pair.write(b"1")
+    pair.follow()
+    await pair.settle()
+    begun, may_run = pair.hold_cuts()
+    await pair.part()
+    await begun.wait()
+    where = pair.follower.topic_partition
+    pair.fetcher.forget(where)
+    pair.there.replicas.stop(where, leader_epoch=-2, is_deleted=True)
+    assert not await pair.there.replicas.delete([where])
+    may_run.set()
+    pair.follow()
+    await pair.settle()
+
+
+async def test_one_that_is_closed_while_it_cuts_ends(tmp_path):
+    pair = Pair(tmp_path)
+    pair.follow()
+    pair.write(b"other", to=pair.follower)
+    pair.follower.log.epochs.clear()
+    begun, may_run = pair.hold_cuts()
+    await begun.wait()
+    pair.fetcher.close()
+    may_run.set()
+    async with asyncio.timeout(5):
+        await pair.task
+
+
+async def test_a_leader_that_gives_nobody_a_session_is_not_asked_all_the_time(tmp_path, caplog):
+    pair = Pair(tmp_path)
+    pair.wire.refusal = ErrorCode.FETCH_SESSION_ID_NOT_FOUND
+    pair.follow()
+    clock = asyncio.get_running_loop().time
+    began_s = clock()
+    await pair.wire.used(11)
+    assert clock() - began_s >= 9 * SETTINGS.fetch_backoff_ms / 1000
+    assert caplog.text.count("Broker 1 cannot be fetched from: FETCH_SESSION_ID_NOT_FOUND") == 1
+    pair.wire.refusal = None
+    await pair.settle()
+
+
+async def test_a_leader_that_does_not_know_it_yet_is_soon_asked_again(tmp_path):
+    pair = Pair(tmp_path, settings=ReplicationSettings(fetch_wait_max_ms=0))
+    pair.epoch += 1
+    pair.follow()
+    await pair.wire.used(2)
+    pair.epoch -= 1
+    pair.lead()
+    pair.write(b"1")
+    async with asyncio.timeout(0.9):  # the usual rest is longer
+        await pair.settle()

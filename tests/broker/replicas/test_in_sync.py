@@ -176,3 +176,24 @@ async def test_an_answer_to_who_leads_no_more_changes_nothing(tmp_path):
     await scene.settled()
     assert scene.partition.partition_epoch == 9 != before
     assert scene.partition.leader is None
+
+
+async def test_a_controller_that_does_not_answer_is_told_of_once(tmp_path, caplog):
+    caplog.set_level("INFO")
+    scene = Scene(tmp_path, in_sync=[1, 2])
+    scene.answers = [NotController(), NotController(), ErrorCode.UNKNOWN_SERVER_ERROR]
+    scene.answers += [ErrorCode.UNKNOWN_SERVER_ERROR]
+    scene.fetched(3)
+    await scene.settled()
+    assert len(scene.requests) == 5
+    assert caplog.text.count("not altered yet") == 2
+    assert "not altered yet: UNKNOWN_SERVER_ERROR" in caplog.text
+
+
+async def test_a_mistake_loses_no_proposal(tmp_path, caplog):
+    scene = Scene(tmp_path, in_sync=[1, 2])
+    scene.answers = [ValueError("a mistake"), ValueError("a mistake")]
+    scene.fetched(3)
+    await scene.settled()
+    assert scene.role.in_sync == {1, 2, 3}
+    assert caplog.text.count("not altered yet: ValueError('a mistake')") == 1

@@ -112,6 +112,51 @@ async def test_a_new_leader_elsewhere_fails_those_who_wait(tmp_path):
         append(partition)
 
 
+async def test_a_new_epoch_of_the_same_leader_disturbs_nobody_who_waits(tmp_path):
+    hosting = Hosting(tmp_path)
+    partition = hosting.lead(replicas=(BROKER, OTHER))
+    written = append(partition, acks=ALL_IN_SYNC)
+    async with asyncio.TaskGroup() as tasks:
+        waiting = tasks.create_task(failure_of(partition, written, acks=ALL_IN_SYNC))
+        await asyncio.sleep(0)
+        hosting.lead(replicas=(BROKER, OTHER), epoch=1, is_new=False)
+        await asyncio.sleep(0)
+        assert not waiting.done()
+        partition.follower_fetched(OTHER, offset=1, start_offset=0)
+    assert waiting.result() is None
+
+
+async def follow_and_lose_all(hosting, partition):
+    """Another leads, whose log is empty; then this broker does again."""
+    hosting.lead(leader=OTHER, replicas=(BROKER, OTHER), epoch=1, is_new=False)
+    work = hosting.logs.truncate(partition.hosted, 0, now_ms=NOW_MS)
+    partition.cut()
+    await hosting.care.carry_out(work)
+    hosting.lead(replicas=(BROKER, OTHER), in_sync=[BROKER], epoch=2, is_new=False)
+
+
+async def test_what_is_not_there_any_more_when_it_is_waited_for_is_not_acknowledged(tmp_path):
+    hosting = Hosting(tmp_path)
+    partition = hosting.lead(replicas=(BROKER, OTHER))
+    written = append(partition, b"mine", acks=ALL_IN_SYNC)
+    await follow_and_lose_all(hosting, partition)
+    append(partition, b"another's", acks=ALL_IN_SYNC)
+    assert partition.high_watermark.value == 1
+    assert isinstance(await failure_of(partition, written, acks=ALL_IN_SYNC), NotLeader)
+
+
+async def test_what_is_written_where_something_was_synced_and_cut_is_not_synced(tmp_path):
+    hosting = Hosting(tmp_path, flush_messages=1)
+    partition = hosting.lead(replicas=(BROKER, OTHER))
+    before = append(partition)
+    await partition.wait_until_acknowledged(before, acks=1, timeout_s=30)
+    await follow_and_lose_all(hosting, partition)
+    written = append(partition)
+    assert not partition.is_acknowledged(written, acks=1)
+    await partition.wait_until_acknowledged(written, acks=1, timeout_s=30)
+    assert partition.log.recovery_point == 1
+
+
 async def failure_of(partition, written, *, acks):
     try:
         await partition.wait_until_acknowledged(written, acks=acks, timeout_s=30)

@@ -102,16 +102,25 @@ class LeaderRole:
         starts = [at.start_offset for each, at in self.followers.items() if is_alive(each)]
         return min([log_start, *starts])
 
-    def replicated_up_to(self, log_end: int, *, now_ms: int = 0, lag_max_ms: int = 0) -> int | None:
+    def replicated_up_to(
+        self,
+        log_end: int,
+        *,
+        now_ms: int = 0,
+        lag_max_ms: int = 0,
+        is_eligible: Callable[[int], bool] = lambda _: True,
+    ) -> int | None:
         """How far all have come that are in sync, or about to be; None if one is not heard of."""
         lowest = log_end
         members = self.in_sync if self.proposed is None else self.in_sync | self.proposed
         for replica, progress in self.followers.items():
-            is_about_to_be = progress.end_offset >= 0 and progress.keeps_up(
-                log_end, now_ms=now_ms, lag_max_ms=lag_max_ms
-            )
-            if replica in members or is_about_to_be:
+            if replica in members:
                 lowest = min(lowest, progress.end_offset)
+            elif 0 <= progress.end_offset < lowest:
+                # One that is gone will not be in sync, however lately it was at the end.
+                keeps_up = progress.keeps_up(log_end, now_ms=now_ms, lag_max_ms=lag_max_ms)
+                if keeps_up and is_eligible(replica):
+                    lowest = progress.end_offset
         return lowest if lowest >= 0 else None
 
     # Who is in sync?  None, if nothing is to be proposed.

@@ -115,10 +115,9 @@ class Partition:
         self.leader_id, self.leader_epoch = role.local_id, role.epoch
         if self.leader is None:
             self._abandon(NotLeader(f"{self.topic_partition} has a new leader"))
-            self.leader = role
             self.high_watermark.restart(self.log.high_watermark)
-        elif self.leader.epoch != role.epoch:
-            # Most likely a follower has gone.  Nothing was cut: who waits here can wait on.
+        if self.leader is None or self.leader.epoch != role.epoch:
+            # Of one that led before, nothing was cut: who waits can wait on.
             self.leader = role
         else:
             self.leader.in_sync, self.leader.replicas = role.in_sync, role.replicas
@@ -127,9 +126,8 @@ class Partition:
         self.wake()
 
     def follow(self, leader_id: int, *, leader_epoch: int, partition_epoch: int) -> None:
-        self.leader = None
+        self.leader, self.partition_epoch = None, partition_epoch
         self.leader_id, self.leader_epoch = leader_id, leader_epoch
-        self.partition_epoch = partition_epoch
         self._abandon(NotLeader(f"{self.topic_partition} is led by {leader_id} now"))
         self.wake()
 
@@ -254,7 +252,10 @@ class Partition:
             reached: int | None = log.end_offset
         else:
             reached = role.replicated_up_to(
-                log.end_offset, now_ms=self._in_sync.now_ms(), lag_max_ms=self._in_sync.lag_max_ms
+                log.end_offset,
+                now_ms=self._in_sync.now_ms(),
+                lag_max_ms=self._in_sync.lag_max_ms,
+                is_eligible=self._in_sync.is_eligible,
             )
         if reached is not None and reached > log.high_watermark:
             log.advance_high_watermark(reached)

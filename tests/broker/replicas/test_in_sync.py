@@ -197,3 +197,16 @@ async def test_a_mistake_loses_no_proposal(tmp_path, caplog):
     await scene.settled()
     assert scene.role.in_sync == {1, 2, 3}
     assert caplog.text.count("not altered yet: ValueError('a mistake')") == 1
+
+
+async def test_the_watermark_does_not_wait_for_one_that_is_gone(tmp_path):
+    scene = Scene(tmp_path, in_sync=[1, 2])
+    scene.answers = [ErrorCode.INELIGIBLE_REPLICA]
+    scene.fetched(3)
+    await scene.settled()
+    scene.partition.append(records_batch(b"v"), acks=1, now_ms=NOW_MS)
+    scene.fetched(2, 2)
+    assert scene.partition.high_watermark.value == 1
+    scene.alive.remove(3)
+    scene.fetched(2, 2)
+    assert scene.partition.high_watermark.value == 2

@@ -342,12 +342,18 @@ async def test_a_mistake_anywhere_does_not_end_the_fetching(tmp_path, monkeypatc
     pair = Pair(tmp_path)
     pair.follow()
     await pair.settle()
+    is_tried = asyncio.Event()
+
+    def broken(*_, **__):
+        is_tried.set()
+        raise AssertionError("a mistake")
+
     with monkeypatch.context() as patched:
-        patched.setattr(pair.wire, "send", None)
-        while "Fetching from broker 1 failed, and goes on" not in caplog.text:
-            await asyncio.sleep(0)
+        patched.setattr(pair.wire, "send", broken)
+        await is_tried.wait()
     pair.write(b"1")
     await pair.settle()
+    assert "Fetching from broker 1 failed, and goes on" in caplog.text
 
 
 async def test_a_tail_that_cannot_be_cut_now_is_cut_later(tmp_path):

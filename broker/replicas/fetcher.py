@@ -16,6 +16,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable
+from contextlib import suppress
 from time import monotonic
 from typing import Protocol
 
@@ -164,11 +165,9 @@ class Fetcher:
         self._has_news.clear()
         rests = [each.rests_until for each in self._followed.values()]
         timeout_s = max(0.0, min(rests) - monotonic()) if rests else None
-        try:
+        with suppress(TimeoutError):  # then one of them has rested for long enough
             async with asyncio.timeout(timeout_s):
                 await self._has_news.wait()
-        except TimeoutError:
-            pass
 
     async def _not_reached(self, failure: Exception) -> None:
         if self._is_closed:

@@ -63,6 +63,10 @@ class Question:
     odradek: Callable[[Asked], Any]
 
 
+#: Records, their bytes, the first and the last time.
+Statistics = tuple[int, int, Any, Any]
+
+
 def _count(asked: Asked) -> int:
     return asked.records().count()
 
@@ -71,7 +75,7 @@ def _count_of_source(asked: Asked) -> int:
     return asked.table("partition").count()
 
 
-def _merged(one: tuple[int, ...], other: tuple[int, ...]) -> tuple[int, ...]:
+def _merged(one: Statistics, other: Statistics) -> Statistics:
     return (
         one[0] + other[0],
         one[1] + other[1],
@@ -144,7 +148,8 @@ def _size_at(sizes: list[tuple[int, int]], place: int) -> int:
 
 def _size_percentiles_of_source(asked: Asked) -> Any:
     shares = f.array(*map(f.lit, PERCENTILES))
-    return asked.table("valueSize").select(f.percentile("valueSize", shares)).first()[0]
+    (row,) = asked.table("valueSize").select(f.percentile("valueSize", shares)).collect()
+    return row[0]
 
 
 QUESTIONS: Mapping[str, Question] = {

@@ -8,6 +8,7 @@ The way of a request, and of its answer:
     routes.py          which handler answers which API, and what it may touch
     call.py            what a handler is told of a request
     own_client.py      this broker as a client of itself
+    controller_client.py  what it asks of the controller, wherever that is
     turns.py           much work in small turns, for others to have theirs
     handlers/          one small module for each API: it translates
     replicas/          the partitions: append, read, lead, follow, stop

@@ -115,28 +115,12 @@ class Assembly:
             start=ground.background.start,
             now_ms=clock.now_ms,
         )
-        self.replicas.moves = self.moves = LogDirMoves(
-            self.replicas,
-            ground.logs,
-            care=self.care,
-            disk=ground.disk,
-            start=ground.background.start,
-            now_ms=clock.now_ms,
-        )
+        self.replicas.moves = self.moves = self._moves()
         self.controller = Controller(
             store, self._identity(), settings.current.controller, self._world()
         )
         self.controller_client = self._controller_client()
-        self.replicas.in_sync = self.in_sync = InSyncReplicas(
-            ground.broker_id,
-            self.cluster,
-            self.controller_client,
-            lag_max_ms=lambda: settings.current.replication.lag_time_max_ms,
-            now_ms=clock.now_ms,
-            start=ground.background.start,
-        )
-        self.replicas.fetchers = self.fetchers = self._fetchers()
-        self.cluster.listeners.append(self.fetchers.picture_changed)
+        self.fetchers = self._replicate()
         self._topic_admin = TopicAdmin(
             store,
             MetadataReads(store),
@@ -158,6 +142,17 @@ class Assembly:
         self.services = self._services()
         self.routes = routes(self.services)
 
+    def _moves(self) -> LogDirMoves:
+        ground = self._ground
+        return LogDirMoves(
+            self.replicas,
+            ground.logs,
+            care=self.care,
+            disk=ground.disk,
+            start=ground.background.start,
+            now_ms=clock.now_ms,
+        )
+
     def _controller_client(self) -> ControllerClient:
         ground = self._ground
         listener = ground.settings.current.network.inter_broker_listener
@@ -169,10 +164,18 @@ class Assembly:
             broker_epoch=lambda: self.controller.broker_epoch,
         )
 
-    def _fetchers(self) -> Fetchers:
+    def _replicate(self) -> Fetchers:
+        """What this broker leads has in-sync replicas, and what it follows is fetched."""
         ground = self._ground
         current = ground.settings.current
-        return Fetchers(
+        self.replicas.in_sync = InSyncReplicas(
+            self.cluster,
+            self.controller_client,
+            lag_max_ms=lambda: ground.settings.current.replication.lag_time_max_ms,
+            now_ms=clock.now_ms,
+            start=ground.background.start,
+        )
+        self.replicas.fetchers = fetchers = Fetchers(
             FetcherGround(
                 ground.broker_id,
                 logs=ground.logs,
@@ -186,6 +189,8 @@ class Assembly:
             connect=self._fetching_client,
             start=ground.background.start,
         )
+        self.cluster.listeners.append(fetchers.picture_changed)
+        return fetchers
 
     def _fetching_client(self, node: Node) -> BrokerClient:
         return BrokerClient(

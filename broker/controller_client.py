@@ -54,6 +54,10 @@ class ControllerClient:
         self._broker_epoch = broker_epoch
 
     @property
+    def broker_id(self) -> int:
+        return self._itself.id
+
+    @property
     def broker_epoch(self) -> int:
         return self._broker_epoch()
 

@@ -165,6 +165,16 @@ class Server:
         directories.claim(broker_id=broker_id, cluster_id=cluster_id)
         await self._follow_configs(store, settings)
         await parts.services.features.start()
+        self._begin_work(parts, settings)
+        self._undo.push_async_callback(self._stop_sockets)  # before the controller is closed
+        self._sockets.accept()
+        await self._wait_for_picture(settings.current.network)
+        await parts.services.features.look()  # the first controller of a cluster has written them
+        await self._wait_for_leaders(logs)
+        self._answerer = held_back.let_go()
+        log.info("Broker %d of cluster %s is running", broker_id, cluster_id)
+
+    def _begin_work(self, parts: Assembly, settings: DynamicSettings) -> None:
         self._undo.push_async_callback(parts.groups.close)
         self._undo.push_async_callback(parts.transactions.close)
         start_schedules(
@@ -176,13 +186,6 @@ class Server:
             settings,
         )
         self._undo.callback(parts.fetchers.close)
-        self._undo.push_async_callback(self._stop_sockets)  # before the controller is closed
-        self._sockets.accept()
-        await self._wait_for_picture(settings.current.network)
-        await parts.services.features.look()  # the first controller of a cluster has written them
-        await self._wait_for_leaders(logs)
-        self._answerer = held_back.let_go()
-        log.info("Broker %d of cluster %s is running", broker_id, cluster_id)
 
     async def _wait_for_picture(self, network: NetworkSettings) -> None:
         try:

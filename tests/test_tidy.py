@@ -28,6 +28,8 @@ MAY_CATCH_EVERYTHING = frozenset(
         "broker/background.py",
         "broker/network/connection.py",
         "broker/network/pending_answers.py",
+        "broker/replicas/fetcher.py",
+        "broker/replicas/in_sync.py",
         "broker/router.py",
         "broker/worker.py",
         "controller/config_changes.py",

@@ -18,4 +18,4 @@ def _set_handler_but_keep_children(number: int, handler: Any) -> Any:
     return _set_handler(number, signal.SIG_DFL if is_to_forget else handler)
 
 
-signal.signal = _set_handler_but_keep_children
+setattr(signal, "signal", _set_handler_but_keep_children)  # noqa: B010 - it has another type

@@ -20,7 +20,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from time import monotonic
 from typing import Protocol
 
@@ -167,11 +167,9 @@ class Fetcher:
         self._has_news.clear()
         rests = [each.rests_until for each in self._followed.values()]
         timeout_s = max(SHORTEST_REST_S, min(rests) - monotonic()) if rests else None
-        try:
+        with suppress(TimeoutError):  # then one of them has rested for long enough
             async with asyncio.timeout(timeout_s):
                 await self._has_news.wait()
-        except TimeoutError:
-            pass
 
     async def _not_reached(self, why: str) -> None:
         if self._is_closed:

@@ -54,7 +54,10 @@ class Cluster(Protocol):
 
 
 class Controller(Protocol):
-    """Whoever it is; raises KafkaError where it does not answer."""
+    """Whoever it is, asked by the broker of this id; raises KafkaError if it does not answer."""
+
+    @property
+    def broker_id(self) -> int: ...
 
     @property
     def broker_epoch(self) -> int: ...
@@ -79,7 +82,6 @@ class InSyncReplicas:
 
     def __init__(
         self,
-        broker_id: int,
         cluster: Cluster,
         controller: Controller,
         *,
@@ -88,7 +90,6 @@ class InSyncReplicas:
         start: Callable[[Coroutine[Any, Any, None], str], object],
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
-        self._broker_id = broker_id
         self._cluster = cluster
         self._controller = controller
         self._lag_max_ms = lag_max_ms
@@ -153,7 +154,7 @@ class InSyncReplicas:
         self, proposals: dict[TopicPartition, Proposal], version: int
     ) -> dict[TopicPartition, Proposal]:
         request = AlterPartitionRequest(
-            broker_id=self._broker_id,
+            broker_id=self._controller.broker_id,
             broker_epoch=self._controller.broker_epoch,
             topics=_topics(proposals.values()),
         )

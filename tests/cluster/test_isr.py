@@ -14,20 +14,22 @@ def followers(cluster):
     return [each for each in cluster.brokers if each is not leader]
 
 
-def in_sync(cluster):
-    return len(cluster.partitions(TOPIC)[0][1])
+def in_sync(cluster, by):
+    return len(cluster.partitions(TOPIC, by=by)[0][1])
 
 
 def test_R2_a_follower_that_is_paused_is_out_of_sync_and_comes_back(cluster):
     cluster.create(TOPIC)
     with Load(cluster) as load:
         load.wait_for_more()
-        paused, _ = followers(cluster)
+        leader, (paused, _) = cluster.leader(TOPIC), followers(cluster)
         os.kill(paused.pid, signal.SIGSTOP)
-        wait_until(lambda: in_sync(cluster) == 2)
-        load.wait_for_more()
-        os.kill(paused.pid, signal.SIGCONT)
-        wait_until(lambda: cluster.is_whole(TOPIC))
+        try:
+            wait_until(lambda: in_sync(cluster, leader) == 2)
+            load.wait_for_more()
+        finally:
+            os.kill(paused.pid, signal.SIGCONT)
+        wait_until(lambda: cluster.is_whole(TOPIC, by=leader))
         load.wait_for_more()
     check(cluster, load)
 
@@ -37,7 +39,7 @@ def test_R3_too_few_in_sync_acknowledge_nothing(cluster):
     leader = cluster.leader(TOPIC)
     for broker in followers(cluster):
         broker.kill()
-    wait_until(lambda: in_sync(cluster) == 1)
+    wait_until(lambda: in_sync(cluster, leader) == 1)
     told = []
     producer = Producer(
         {

@@ -12,11 +12,13 @@ from typing import Self
 
 from confluent_kafka.admin import AdminClient, NewTopic
 
+from odradek.protocol.api_keys import ApiKey
 from odradek.protocol.types import TopicPartition
 from odradek.storage.paths import Content
 from tests.support.broker_process import BrokerProcess
 from tests.support.broker_stores import on_zookeeper
 from tests.support.group_members import wait_until
+from tests.support.wire_client import call
 from tests.support.zookeeper import ZooKeeperServer
 
 #: A follower that lags is soon found out, and a broker that is gone as soon as ZooKeeper knows.
@@ -64,17 +66,23 @@ class Cluster:
             made.result()
         wait_until(lambda: self.is_whole(topic))
 
-    def partitions(self, topic: str) -> dict[int, tuple[int, frozenset[int]]]:
-        """Leader and in-sync replicas."""
-        found = self.admin.list_topics(topic, timeout=10).topics[topic].partitions
-        return {number: (each.leader, frozenset(each.isrs)) for number, each in found.items()}
+    def partitions(
+        self, topic: str, *, by: BrokerProcess | None = None
+    ) -> dict[int, tuple[int, frozenset[int]]]:
+        """Leader and in-sync replicas, as a broker knows them; the first by default."""
+        asked = (by or self.brokers[0]).address
+        (found,) = call(asked, ApiKey.METADATA, 7, topics=[{"name": topic}]).topics
+        return {
+            each.partition_index: (each.leader_id, frozenset(each.isr_nodes))
+            for each in found.partitions
+        }
 
     def leader(self, topic: str, partition: int = 0) -> BrokerProcess:
         return self.brokers[self.partitions(topic)[partition][0]]
 
-    def is_whole(self, topic: str) -> bool:
+    def is_whole(self, topic: str, *, by: BrokerProcess | None = None) -> bool:
         """Every partition is led, and all of its replicas are in sync."""
-        found = self.partitions(topic).values()
+        found = self.partitions(topic, by=by).values()
         return bool(found) and all(
             leader >= 0 and len(in_sync) == REPLICAS for leader, in_sync in found
         )

@@ -20,7 +20,7 @@ Line = AlterPartitionResponse.Topic.Partition
 class Scene:
     """Broker 1 leads a partition that 2 and 3 follow; it is the controller's ``answer``."""
 
-    broker_epoch = 5
+    broker_id, broker_epoch = 1, 5
 
     def __init__(self, path, *, in_sync=(1, 2, 3), topic_id=TOPIC_ID):
         self.hosting = Hosting(path)
@@ -31,7 +31,6 @@ class Scene:
         self.pauses = []
         self._has_asked = asyncio.Event()
         self.in_sync = InSyncReplicas(
-            1,
             self,
             self,
             lag_max_ms=lambda: 1000,

@@ -69,7 +69,7 @@ def scheduled(scene):
     async def start():
         others = Nothing()
         dynamic = DynamicSettings(settings, broker_id=1)
-        start_schedules(background, others, others, scene.coordinator, dynamic)
+        start_schedules(background, others, others, others, scene.coordinator, dynamic)
 
     scene.run(start())
     return background

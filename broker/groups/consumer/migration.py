@@ -1,7 +1,7 @@
 """Groups that pass from the classic to the consumer protocol, and back, while they have members.
 
 A classic group is upgraded when a member of the new protocol joins it.  Its members stay, with what
-they have, and go on speaking the classic protocol (classic_members.py).  When the last member of
+they have, go on speaking the classic protocol (classic_members.py), and rebalance.  When the last member of
 the new protocol goes, those who are left are a classic group again, and rebalance: the record that
 says so names no leader, so that whoever loads it knows.  If it came back as a classic member, and
 all have what they shall have, there is nothing to share.
@@ -52,6 +52,10 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
+#: The hash of no topics, so that the first heartbeat has them shared.  What the members have was
+#: shared by one of them, of topics that may have grown since, and perhaps among others.
+_SHARED_BY_OTHERS = 0
+
 
 # From classic to consumer
 
@@ -76,10 +80,9 @@ def upgraded(classic: ClassicGroup, topics: Topics) -> tuple[ConsumerGroup, list
             f"{classic.id} is a classic group whose members speak otherwise: {broken}"
         ) from broken
     group, epoch = ConsumerGroup(classic.id), classic.roster.generation
-    names = frozenset().union(*(member.subscription.names for member in members))
     written = [
         *(records.member_metadata(group.id, each.id, each.metadata) for each in members),
-        records.group_epoch(group.id, epoch, topics.hash_of(names)),
+        records.group_epoch(group.id, epoch, _SHARED_BY_OTHERS),
         *(records.target_member(group.id, each.id, each.current.assigned) for each in members),
         records.target_epoch(group.id, epoch),
         *(records.current_assignment(group.id, each.id, each.current) for each in members),

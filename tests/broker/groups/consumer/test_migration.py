@@ -86,6 +86,20 @@ def test_whoever_waits_in_a_classic_group_is_sent_to_join_again(scene):
     assert waiting.error == "REBALANCE_IN_PROGRESS"
 
 
+def test_what_a_classic_leader_has_not_shared_is_shared_by_an_upgrade(scene):
+    """A static member subscribes to the same, so that nothing else would have them rebalance."""
+    classic_group(scene, assignments=({"a": [0, 1]},), instance_id="i")
+    assert scene.join("new", "a", instance_id="i").assigned == of("a", 0, 1, 2, 3)
+
+
+def test_an_upgrade_by_a_static_member_goes_on_with_a_rebalance(scene):
+    classic_group(scene, assignments=({"a": [0, 1, 2, 3]},), instance_id="i")
+    waiting = scene.base.join(**offering("a"))
+    given = scene.join("new", "a", instance_id="i").assigned
+    assert (waiting.error, len(given)) == ("REBALANCE_IN_PROGRESS", 2)
+    assert given | rejoined(scene, waiting.result.member_id)[1] == of("a", 0, 1, 2, 3)
+
+
 @pytest.mark.parametrize(
     ("settings", "fields"),
     [

@@ -1,10 +1,10 @@
 """Groups that pass from the classic to the consumer protocol, and back, while they have members.
 
 A classic group is upgraded when a member of the new protocol joins it.  Its members stay, with what
-they have, go on speaking the classic protocol (classic_members.py), and rebalance.  When the last member of
-the new protocol goes, those who are left are a classic group again, and rebalance: the record that
-says so names no leader, so that whoever loads it knows.  If it came back as a classic member, and
-all have what they shall have, there is nothing to share.
+they have, go on speaking the classic protocol (classic_members.py), and rebalance.  When the last
+member of the new protocol goes, those who are left are a classic group again, and rebalance: the
+record that says so names no leader, so that whoever loads it knows.  If it came back as a classic
+member, and all have what they shall have, there is nothing to share.
 
 Either way the records of the one are deleted and those of the other written in one batch, so that
 the log never has both, or neither.  ``group.consumer.migration.policy`` says what is allowed.

@@ -44,7 +44,6 @@ from odradek.broker.groups.consumer.topics import Topics
 from odradek.broker.groups.records import group_key, group_value
 from odradek.protocol.errors import DecodeError, GroupIdNotFound, KafkaError, RebalanceInProgress
 from odradek.protocol.internal.group_log import GroupMetadataValue
-from odradek.storage.log import Written
 
 if TYPE_CHECKING:
     from odradek.broker.groups.classic.member import Member as MemberOfClassic
@@ -146,21 +145,27 @@ def may_downgrade(live: LiveGroup, *, without: Collection[str]) -> bool:
     )
 
 
-def downgrade(live: LiveGroup, *, without: Collection[str]) -> Written:
-    """Raises what the members are told, and nothing has changed then."""
+def downgrade(
+    live: LiveGroup, *, without: Collection[str], leader: str | None = None
+) -> ClassicGroup:
+    """Raises what the members are told, and nothing has changed then.
+
+    ``leader`` is one that will be told so: without any, or if there is something to share, the
+    group rebalances.  A leader that did not know would not see topics grow.
+    """
     topics = live.around.topics
     left = [member for member in live.group.members.values() if member.id not in without]
     roster = _roster(
         live.group,
         left,
         topics,
-        leader=None if without or live.group.state is not GroupState.STABLE else left[0].id,
+        leader=leader if live.group.state is GroupState.STABLE else None,
         now_ms=live.home.world.now_ms(),
     )
     deleted = [(as_stored(record)[0], None) for record in live.deletions()]
     stored = (group_key(live.id), group_value(roster.stored()))
     try:
-        written = live.home.log.append([*deleted, stored])
+        live.home.log.append([*deleted, stored])
     except KafkaError as failure:
         raise told(failure, OF_A_GROUP) from failure
     log.info("Group %r is a classic one again, with %d members", live.id, len(left))
@@ -168,7 +173,7 @@ def downgrade(live: LiveGroup, *, without: Collection[str]) -> Written:
     classic = ClassicGroup(live.home, live.id, roster)
     live.home.groups[live.id] = classic
     classic.begin()
-    return written
+    return classic
 
 
 def _roster(

@@ -252,6 +252,25 @@ def test_a_downgrade_by_a_static_member_that_comes_back_moves_nothing(scene):
         scene.base.reload()
 
 
+def test_the_static_member_that_downgrades_a_group_leads_it_and_is_told_so(scene):
+    """Else nobody would look whether their topics have grown."""
+    old, _ = with_a_static_member_away(scene)
+    joined = scene.base.join(**offering("a"), instance_id="i").result
+    assert (joined.leader, joined.skip_assignment) == (joined.member_id, True)
+    assert {each.member_id for each in joined.members} == {old, joined.member_id}
+    waiting = scene.base.join(joined.member_id, **offering("a"), instance_id="i")
+    assert (waiting.error, scene.base.state) == ("waiting", "PreparingRebalance")
+
+
+def test_one_that_cannot_lead_without_assigning_has_the_group_rebalance(scene):
+    with_a_static_member_away(scene)
+    joined = scene.base.join(**offering("a"), instance_id="i", can_skip_assignment=False).result
+    assert (joined.failure, joined.leader) == (None, "")
+    assert scene.base.state == "PreparingRebalance"
+    synced = scene.base.sync(joined.member_id, generation=joined.generation, instance_id="i")
+    assert synced.error == "REBALANCE_IN_PROGRESS"
+
+
 def test_a_downgrade_by_a_static_member_with_another_subscription_is_a_rebalance(scene):
     scene.set_topic("b", 2)
     old, _ = with_a_static_member_away(scene)

@@ -11,6 +11,7 @@ Owner: the event loop.
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
 from itertools import chain
 
 from odradek.broker.groups.classic.outcomes import NO_MEMBER, Joined, JoinRequest, Synced
@@ -75,8 +76,7 @@ def _joined(live: LiveGroup, request: JoinRequest) -> Joined:
     live.heard(member)
     live.expect_rejoin(member, anew=True)
     if may_downgrade(live, without=()):
-        # A static member came back as a classic one, and was the last that was not.
-        downgrade(live, without=())
+        return _downgraded(live, member_id, can_lead=request.can_skip_assignment)
     return Joined(
         member_id=member_id,
         generation=epoch,
@@ -84,6 +84,17 @@ def _joined(live: LiveGroup, request: JoinRequest) -> Joined:
         protocol=request.offers[0].name,
         is_of_the_log=True,
     )
+
+
+def _downgraded(live: LiveGroup, member_id: str, *, can_lead: bool) -> Joined:
+    """A static member came back as a classic one, and was the last that was not.
+
+    All have what they shall have: it leads, if it knows of leaders that have nothing to assign.
+    """
+    roster = downgrade(live, without=(), leader=member_id if can_lead else None).roster
+    is_leader = roster.leader == member_id
+    joined = roster.joined(roster.members[member_id], skip_assignment=is_leader)
+    return replace(joined, is_of_the_log=True)
 
 
 def decide_join(

@@ -163,11 +163,12 @@ class LiveGroup:
         self.end()
         del self.home.groups[self.id]
 
-    def remove(self, member_ids: Sequence[str]) -> Written | None:
+    def remove(self, member_ids: Sequence[str]) -> None:
         """For good; those who stay may be a classic group then."""
         if may_downgrade(self, without=member_ids):
-            return downgrade(self, without=member_ids)
-        return self.write(decide_removal(self.group, member_ids, self.around))
+            downgrade(self, without=member_ids)
+        else:
+            self.write(decide_removal(self.group, member_ids, self.around))
 
     # Timers
 

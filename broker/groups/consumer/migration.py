@@ -1,10 +1,10 @@
 """Groups that pass from the classic to the consumer protocol, and back, while they have members.
 
 A classic group is upgraded when a member of the new protocol joins it.  Its members stay, with what
-they have, and go on speaking the classic protocol (classic_members.py).  When the last member of
-the new protocol goes, those who are left are a classic group again, and rebalance: the record that
-says so names no leader, so that whoever loads it knows.  If it came back as a classic member, and
-all have what they shall have, there is nothing to share.
+they have, go on speaking the classic protocol (classic_members.py), and rebalance.  When the last
+member of the new protocol goes, those who are left are a classic group again, and rebalance: the
+record that says so names no leader, so that whoever loads it knows.  If it came back as a classic
+member, and all have what they shall have, there is nothing to share.
 
 Either way the records of the one are deleted and those of the other written in one batch, so that
 the log never has both, or neither.  ``group.consumer.migration.policy`` says what is allowed.
@@ -44,13 +44,16 @@ from odradek.broker.groups.consumer.topics import Topics
 from odradek.broker.groups.records import group_key, group_value
 from odradek.protocol.errors import DecodeError, GroupIdNotFound, KafkaError, RebalanceInProgress
 from odradek.protocol.internal.group_log import GroupMetadataValue
-from odradek.storage.log import Written
 
 if TYPE_CHECKING:
     from odradek.broker.groups.classic.member import Member as MemberOfClassic
     from odradek.broker.groups.consumer.live_group import LiveGroup
 
 log = logging.getLogger(__name__)
+
+#: The hash of no topics, so that the first heartbeat has them shared.  What the members have was
+#: shared by one of them, of topics that may have grown since, and perhaps among others.
+_SHARED_BY_OTHERS = 0
 
 
 # From classic to consumer
@@ -76,10 +79,9 @@ def upgraded(classic: ClassicGroup, topics: Topics) -> tuple[ConsumerGroup, list
             f"{classic.id} is a classic group whose members speak otherwise: {broken}"
         ) from broken
     group, epoch = ConsumerGroup(classic.id), classic.roster.generation
-    names = frozenset().union(*(member.subscription.names for member in members))
     written = [
         *(records.member_metadata(group.id, each.id, each.metadata) for each in members),
-        records.group_epoch(group.id, epoch, topics.hash_of(names)),
+        records.group_epoch(group.id, epoch, _SHARED_BY_OTHERS),
         *(records.target_member(group.id, each.id, each.current.assigned) for each in members),
         records.target_epoch(group.id, epoch),
         *(records.current_assignment(group.id, each.id, each.current) for each in members),
@@ -143,21 +145,27 @@ def may_downgrade(live: LiveGroup, *, without: Collection[str]) -> bool:
     )
 
 
-def downgrade(live: LiveGroup, *, without: Collection[str]) -> Written:
-    """Raises what the members are told, and nothing has changed then."""
+def downgrade(
+    live: LiveGroup, *, without: Collection[str], leader: str | None = None
+) -> ClassicGroup:
+    """Raises what the members are told, and nothing has changed then.
+
+    ``leader`` is one that will be told so: without any, or if there is something to share, the
+    group rebalances.  A leader that did not know would not see topics grow.
+    """
     topics = live.around.topics
     left = [member for member in live.group.members.values() if member.id not in without]
     roster = _roster(
         live.group,
         left,
         topics,
-        leader=None if without or live.group.state is not GroupState.STABLE else left[0].id,
+        leader=leader if live.group.state is GroupState.STABLE else None,
         now_ms=live.home.world.now_ms(),
     )
     deleted = [(as_stored(record)[0], None) for record in live.deletions()]
     stored = (group_key(live.id), group_value(roster.stored()))
     try:
-        written = live.home.log.append([*deleted, stored])
+        live.home.log.append([*deleted, stored])
     except KafkaError as failure:
         raise told(failure, OF_A_GROUP) from failure
     log.info("Group %r is a classic one again, with %d members", live.id, len(left))
@@ -165,7 +173,7 @@ def downgrade(live: LiveGroup, *, without: Collection[str]) -> Written:
     classic = ClassicGroup(live.home, live.id, roster)
     live.home.groups[live.id] = classic
     classic.begin()
-    return written
+    return classic
 
 
 def _roster(

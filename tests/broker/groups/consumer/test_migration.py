@@ -86,6 +86,20 @@ def test_whoever_waits_in_a_classic_group_is_sent_to_join_again(scene):
     assert waiting.error == "REBALANCE_IN_PROGRESS"
 
 
+def test_what_a_classic_leader_has_not_shared_is_shared_by_an_upgrade(scene):
+    """A static member subscribes to the same, so that nothing else would have them rebalance."""
+    classic_group(scene, assignments=({"a": [0, 1]},), instance_id="i")
+    assert scene.join("new", "a", instance_id="i").assigned == of("a", 0, 1, 2, 3)
+
+
+def test_an_upgrade_by_a_static_member_goes_on_with_a_rebalance(scene):
+    classic_group(scene, assignments=({"a": [0, 1, 2, 3]},), instance_id="i")
+    waiting = scene.base.join(**offering("a"))
+    given = scene.join("new", "a", instance_id="i").assigned
+    assert (waiting.error, len(given)) == ("REBALANCE_IN_PROGRESS", 2)
+    assert given | rejoined(scene, waiting.result.member_id)[1] == of("a", 0, 1, 2, 3)
+
+
 @pytest.mark.parametrize(
     ("settings", "fields"),
     [
@@ -236,6 +250,25 @@ def test_a_downgrade_by_a_static_member_that_comes_back_moves_nothing(scene):
         ).result
         assert read_assigned(synced.assignment) == had
         scene.base.reload()
+
+
+def test_the_static_member_that_downgrades_a_group_leads_it_and_is_told_so(scene):
+    """Else nobody would look whether their topics have grown."""
+    old, _ = with_a_static_member_away(scene)
+    joined = scene.base.join(**offering("a"), instance_id="i").result
+    assert (joined.leader, joined.skip_assignment) == (joined.member_id, True)
+    assert {each.member_id for each in joined.members} == {old, joined.member_id}
+    waiting = scene.base.join(joined.member_id, **offering("a"), instance_id="i")
+    assert (waiting.error, scene.base.state) == ("waiting", "PreparingRebalance")
+
+
+def test_one_that_cannot_lead_without_assigning_has_the_group_rebalance(scene):
+    with_a_static_member_away(scene)
+    joined = scene.base.join(**offering("a"), instance_id="i", can_skip_assignment=False).result
+    assert (joined.failure, joined.leader) == (None, "")
+    assert scene.base.state == "PreparingRebalance"
+    synced = scene.base.sync(joined.member_id, generation=joined.generation, instance_id="i")
+    assert synced.error == "REBALANCE_IN_PROGRESS"
 
 
 def test_a_downgrade_by_a_static_member_with_another_subscription_is_a_rebalance(scene):

@@ -216,8 +216,7 @@ class Server:
         directories = LogDirectories([*names], self._events)
         directories.open()
         self._undo.callback(directories.release)
-        if not directories.online:
-            raise NoLogDirectory("no log directory can be used; the lines above say why")
+        _check_any_is_online(directories)
         return directories
 
     async def _open_store(self) -> MetadataStore:
@@ -249,6 +248,7 @@ class Server:
             raise
         # Only now: what was not loaded must not be marked as closed cleanly.
         self._undo.push_async_callback(self._close_logs, logs)
+        _check_any_is_online(directories)  # a disk may show only now that it does not work
         settings.listen_to_topics(logs)
         return logs
 
@@ -332,3 +332,8 @@ class Server:
                 if not self._store_answers:
                     return  # nor will there be another that does
             await asyncio.sleep(settings.controlled_shutdown_retry_backoff_ms / 1000)
+
+
+def _check_any_is_online(directories: LogDirectories) -> None:
+    if not directories.online:
+        raise NoLogDirectory("no log directory can be used; the lines above say why")

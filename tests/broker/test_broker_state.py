@@ -130,6 +130,14 @@ async def test_a_broker_without_a_directory_is_shut_down_and_recovers_nothing(tm
     assert broker.states == [NOT_RUNNING, STARTING, SHUTTING_DOWN, NOT_RUNNING]
 
 
+async def test_a_broker_whose_last_directory_fails_as_its_logs_are_opened_never_runs(tmp_path):
+    (tmp_path / "logs" / "events-0" / f"{0:020}.log").mkdir(parents=True)
+    broker = Watched(tmp_path / "logs")
+    with pytest.raises(NoLogDirectory):
+        await broker.start()
+    assert broker.states == [NOT_RUNNING, STARTING, RECOVERING, SHUTTING_DOWN, NOT_RUNNING]
+
+
 async def test_a_start_that_is_given_up_during_recovery_ends_where_it_began(tmp_path, monkeypatch):
     broker = Watched(tmp_path / "logs")
     loop, load_logs = asyncio.get_running_loop(), server.LogManager.load

@@ -226,7 +226,8 @@ class LogDirMove:
             if not region.length:
                 return
             read = files.read_at, region.descriptor, region.length, region.position
-            records = await self._disk.run(*read)
+            with self._current:
+                records = await self._disk.run(*read)
             if self._has_same_records:
                 self._append(records)
 
@@ -246,14 +247,19 @@ class LogDirMove:
         await self._disk.carry_out(work)
 
     def _next(self) -> FileRegion:
-        with self._current as source, self._future as copy:
-            return source.read(copy.end_offset, max_bytes=SLICE_BYTES, up_to=source.end_offset)
+        with self._future as copy:
+            offset = copy.end_offset
+        # By itself: the other directory is not to blame if this one cannot be read.
+        with self._current as source:
+            return source.read(offset, max_bytes=SLICE_BYTES, up_to=source.end_offset)
 
     def _copy_rest(self) -> bool:
         """At once, if it is little; else False."""
         region = self._next()
         if region.length:
-            self._append(files.read_at(region.descriptor, region.length, region.position))
+            with self._current:
+                records = files.read_at(region.descriptor, region.length, region.position)
+            self._append(records)
         return self._future.log.end_offset == self._current.log.end_offset
 
     def _append(self, records: bytes) -> None:

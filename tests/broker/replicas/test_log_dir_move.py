@@ -1,6 +1,7 @@
 """Moving replicas to other log directories while they are in use."""
 
 import asyncio
+import errno
 
 import pytest
 
@@ -15,6 +16,7 @@ from odradek.protocol.errors import (
 )
 from odradek.protocol.types import TopicPartition
 from odradek.storage import files
+from odradek.storage.log import Log
 from odradek.storage.manager.disk_work import carry_out
 from tests.support.fetches import append
 from tests.support.hosted_partitions import BROKER, Hosting
@@ -303,3 +305,22 @@ async def test_followers_move_too(tmp_path):
     target = await bench.move()
     await bench.ended()
     assert bench.partition.hosted.directory is target
+
+
+@pytest.mark.parametrize("broken", [(Log, "read"), (log_dir_move, "files")])
+async def test_a_disk_that_cannot_be_read_takes_only_its_own_directory_offline(
+    tmp_path, monkeypatch, broken
+):
+    bench = Bench(tmp_path)
+    append(bench.partition, b"v")
+    source, target = bench.partition.hosted.directory, bench.others[0]
+
+    def fail(*_, **__):
+        raise OSError(errno.EIO, "it cannot be read")
+
+    fail.read_at = fail
+    monkeypatch.setattr(*broken, fail)
+    await bench.move(target)
+    await bench.ended()
+    assert target.is_online
+    assert not source.is_online

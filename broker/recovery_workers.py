@@ -3,6 +3,9 @@
 A process takes a tenth of a second to start, so that a few logs are recovered without.  Whoever is
 told to stop meanwhile gives up: the log at hand is finished, the others are left to the next start.
 
+A broker that is killed takes them with it: the next one recovers the same logs, and must not find
+them cut while it serves them.
+
 Owner: whoever loads the logs; ``give_up`` is for any thread.
 """
 
@@ -13,6 +16,8 @@ from concurrent.futures import FIRST_COMPLETED, ProcessPoolExecutor, wait
 from multiprocessing import get_context
 from threading import Event
 from typing import TypeVar
+
+from odradek.broker.worker import belong_to_broker
 
 Answer = TypeVar("Answer")
 
@@ -42,7 +47,9 @@ class RecoveryWorkers:
                 yield task()
             return
         with ProcessPoolExecutor(
-            min(self._count, len(tasks)), mp_context=get_context("spawn")
+            min(self._count, len(tasks)),
+            mp_context=get_context("spawn"),
+            initializer=belong_to_broker,
         ) as workers:
             yield from self._side_by_side(workers, tasks)
 

@@ -9,7 +9,7 @@ another broker may be about to use the same files.
 There are two, each started when it is needed: one compacts, the other reads the records of large
 batches (record_reader.py).
 
-Owner: the event loop; ``is_interrupted`` is for the worker process.
+Owner: the event loop; ``is_interrupted`` and ``belong_to_broker`` are for the worker process.
 """
 
 from __future__ import annotations
@@ -119,9 +119,7 @@ def _serve(calls: Connection, interrupted: c_bool, niceness: int) -> None:
     global _interrupted
     _interrupted = interrupted
     os.nice(niceness)
-    Thread(target=_end_with_broker, daemon=True).start()
-    # A terminal's Ctrl-C reaches it too; it is the broker that says when it ends.
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    belong_to_broker()
     with suppress(EOFError, ConnectionError):
         while True:
             call, arguments = calls.recv()
@@ -130,6 +128,13 @@ def _serve(calls: Connection, interrupted: c_bool, niceness: int) -> None:
             except Exception as failure:  # noqa: BLE001 - it is raised by whoever asked
                 answer = _Failure(failure)
             calls.send(answer)
+
+
+def belong_to_broker() -> None:
+    """For any process of the broker's, as its first step: it ends with the broker, not before."""
+    Thread(target=_end_with_broker, daemon=True).start()
+    # A terminal's Ctrl-C reaches it too; it is the broker that says when it ends.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
 def _end_with_broker() -> None:

@@ -9,7 +9,7 @@
 A record is out of order if one with a greater timestamp stands before it in its partition, and
 late if that is greater by more than --late: a window that waits so long has been closed without it.
 It is late by the difference.  Records of the future are those with a timestamp after --now.
-Magic 0 has no timestamps (untimed).
+A record that has no timestamp, as all of magic 0, is untimed, and neither late nor in time.
 
 Examples:
   odradek spark timestamp-skew /var/lib/kafka --topics clicks --late 30s
@@ -32,15 +32,16 @@ RECORD_COLUMNS = "topic,partition,offset,timestamp"
 LATE_MS = 60_000
 LATEST_MAX = 20
 
+# Magic 0 has no timestamps, and others need not have any: that is -1.
 SPAN = """
     select unix_millis(max(maxTimestamp))
         - unix_millis(min(coalesce(baseTimestamp, maxTimestamp))) as spanMs
-    from {batches}
+    from {batches} where maxTimestamp <> timestamp_millis(-1)
 """
 # How many records are how late in which part of time: those in order, most of them, are few rows.
 TALLY = """
     with timed as (
-        select topic, partition, offset, unix_millis(timestamp) as at from {records}
+        select topic, partition, offset, nullif(unix_millis(timestamp), -1) as at from {records}
     ), behind as (
         select *, greatest(0, max(at) over (
             partition by topic, partition order by offset

@@ -9,10 +9,10 @@
     keys        how many keys there are, and how unevenly the records fall upon them
 
 All but the last two come from the headers of batches: they count what is stored, aborted
-transactions too, and a batch counts when its youngest record was made.  A compressed batch of the
-formats before Kafka 0.11 does not say how many records it has (uncountedBatches).  The last two
-read every record that a consumer would see, and take most of the time: --headers-only leaves
-them out.
+transactions too, and a batch counts when its youngest record was made; one that has no time is in
+no rate.  A compressed batch of the formats before Kafka 0.11 does not say how many records it has
+(uncountedBatches).  The last two read every record that a consumer would see, and take most of the
+time: --headers-only leaves them out.
 
 Examples:
   odradek spark topic-stats /var/lib/kafka --output html --to stats.html
@@ -35,11 +35,19 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 BATCH_COLUMNS = (
-    "topic,partition,sizeBytes,baseOffset,lastOffset,count,codec,baseTimestamp,maxTimestamp,"
-    "isControl"
+    "topic,partition,sizeBytes,baseOffset,lastOffset,count,codec,timestampType,baseTimestamp,"
+    "maxTimestamp,isControl"
 )
 RECORD_COLUMNS = "topic,key,valueSize"
 
+# Where the broker sets the times, the producer's are still in the header.  -1 stands for no time.
+TIMED = """
+    select * except (timestampType, baseTimestamp, maxTimestamp),
+        nullif(maxTimestamp, timestamp_millis(-1)) as maxTimestamp,
+        nullif(if(timestampType = 1, maxTimestamp, baseTimestamp), timestamp_millis(-1))
+            as baseTimestamp
+    from {batches}
+"""
 PARTITIONS = """
     select topic, partition,
         coalesce(sum(count) filter (where not isControl), 0) as records,
@@ -174,7 +182,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(call: Call) -> Result:
     sql = call.sql
     call.progress("reading the headers of batches")
-    batches = call.keep(call.read(view="batches", columns=BATCH_COLUMNS))
+    batches = call.keep(sql(TIMED, batches=call.read(view="batches", columns=BATCH_COLUMNS)))
     partitions = call.keep(sql(PARTITIONS, batches=batches))
     tables = [
         Table(

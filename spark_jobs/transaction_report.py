@@ -11,7 +11,7 @@ All but the last come from the logs of the partitions themselves: a transaction 
 wrote into one partition up to its marker, and begins with the first batch that is still there.  Its
 time is that of the batch, by the clock of the producer or of the broker, as the topic is set.
 Below an open transaction consumers at read_committed wait.  It hangs if the coordinator, as far as
-__transaction_state is in the same directories, knows of nothing to be done for it.
+__transaction_state is in the same directories, knows of nothing to be done for it in its partition.
 
 Examples:
   odradek spark transaction-report /var/lib/kafka
@@ -94,7 +94,8 @@ TOPICS = """
 """
 OPEN = """
     select topic, partition, producerId, transactions.producerEpoch, transactionalId, state,
-        state not in ('Ongoing', 'PrepareCommit', 'PrepareAbort') as hangs,
+        not (state in ('Ongoing', 'PrepareCommit', 'PrepareAbort')
+            and array_contains(partitions, concat(topic, '-', partition))) as hangs,
         firstOffset, transactions.startTime as since, durationMs as openMs, records, diskBytes
     from {transactions} as transactions left join {ids} using (producerId)
     where outcome = 'open' order by openMs desc, topic, partition, producerId

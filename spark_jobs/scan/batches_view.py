@@ -9,13 +9,20 @@ Owner: none; any thread.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from odradek.protocol.errors import CorruptMessage
-from odradek.protocol.records.batch import CONTROL_FLAG, LOG_APPEND_TIME_FLAG, TRANSACTIONAL_FLAG
+from odradek.protocol.records.batch import (
+    CONTROL_FLAG,
+    DELETE_HORIZON_FLAG,
+    LOG_APPEND_TIME_FLAG,
+    TRANSACTIONAL_FLAG,
+)
 from odradek.protocol.records.compression import Codec
 from odradek.protocol.records.legacy import LegacyBatch
 from odradek.spark_jobs.scan.arrays import codec_names, numbers, timestamps
@@ -43,7 +50,9 @@ def batch_rows(group: BatchGroup, wishes: Wishes) -> Decoded:
 
 
 def old_message_rows(old: OldMessages, wishes: Wishes) -> Decoded:
-    rows = [{**_constants(wishes), **_row(old, message)} for message in old.messages]
+    constants = _constants(wishes)
+    wanted = [message for message in old.messages if _is_wanted(message, wishes)]
+    rows = [{**constants, **_row(old, message)} for message in wanted]
     arrays = [
         pa.array([row.get(name) for row in rows], BATCH_COLUMNS[name]) for name in wishes.columns
     ]
@@ -68,16 +77,13 @@ _NEVER_NEGATIVE = {
     "leaderEpoch": "leader_epoch",
 }
 _FLAGS = {"isTransactional": TRANSACTIONAL_FLAG, "isControl": CONTROL_FLAG}
-_TIMESTAMPS = {"baseTimestamp": "base_timestamp", "maxTimestamp": "max_timestamp"}
 
 
 def _array(name: str, group: BatchGroup) -> Any:
     if name in _FLAGS:
         return pa.array(group.has_flag(_FLAGS[name]))
-    if name in _TIMESTAMPS:
-        return timestamps(group.field(_TIMESTAMPS[name]))
-    if name in ("codec", "marker"):
-        return _codecs(group) if name == "codec" else _markers(group)
+    if name in _MADE:
+        return _MADE[name](group)
     if name in _NEVER_NEGATIVE:
         values = group.field(_NEVER_NEGATIVE[name])
         return numbers(values, BATCH_COLUMNS[name], is_null=values < 0)
@@ -90,6 +96,17 @@ def _array(name: str, group: BatchGroup) -> Any:
     else:
         values = group.sizes if name == "sizeBytes" else group.position + group.starts
     return numbers(values, BATCH_COLUMNS[name])
+
+
+def _max_timestamps(group: BatchGroup) -> Any:
+    return timestamps(group.field("max_timestamp"))
+
+
+def _base_timestamps(group: BatchGroup) -> Any:
+    """Null where compaction has put the delete horizon in their place: that is no record's time."""
+    times = timestamps(group.field("base_timestamp"))
+    has_horizon = group.has_flag(DELETE_HORIZON_FLAG)
+    return pc.if_else(pa.array(has_horizon), None, times) if has_horizon.any() else times
 
 
 def _codecs(group: BatchGroup) -> Any:
@@ -105,6 +122,20 @@ def _markers(group: BatchGroup) -> Any:
         except CorruptMessage:  # whoever wants to see the record will be told
             continue
     return pa.array(names, pa.string())
+
+
+_MADE: Mapping[str, Callable[[BatchGroup], Any]] = {
+    "baseTimestamp": _base_timestamps,
+    "maxTimestamp": _max_timestamps,
+    "codec": _codecs,
+    "marker": _markers,
+}
+
+
+def _is_wanted(message: LegacyBatch, wishes: Wishes) -> bool:
+    """Where a wrapper begins is not known: the walk would have ended before one that is too far."""
+    is_before_end = message.codec is not Codec.NONE or message.last_offset < wishes.end_offset
+    return is_before_end and message.last_offset >= wishes.start_offset
 
 
 def _row(old: OldMessages, message: LegacyBatch) -> dict[str, Any]:

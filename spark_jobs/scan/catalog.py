@@ -128,10 +128,10 @@ def directories_at(path: str) -> Directories:
     system = file_system_of(path)
     if not system.is_directory(path):
         raise ScanFailed(f"{path}: no such directory")
-    own = directory_named(path.rsplit("/", 1)[-1])
-    names = system.names(path)
+    above, slash, name = path.rpartition("/")
+    own, names = directory_named(name), system.names(path)
     if own is not None and any(file_named(name) for name in names):
-        return Directories(path.rsplit("/", 1)[0], {own.partition: path})
+        return Directories(above if slash else ".", {own.partition: path})
     directories = {
         known.partition: joined(path, name)
         for name in names

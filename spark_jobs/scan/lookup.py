@@ -44,6 +44,10 @@ class SegmentLookup:
         self._file = file
         self._offsets: OffsetEntries | None = None
         self.start = Place(0, segment.base_offset)
+        # What the last one has got since it was listed is left to the next who looks: it may be of
+        # transactions that were not there when these were looked for.
+        is_growing = segment.next_base_offset is None
+        self.end = Place(segment.size_bytes if is_growing else file.size_bytes, OFFSET_MAX)
 
     @property
     def entries(self) -> OffsetEntries:
@@ -145,8 +149,12 @@ def log_end_offset(log: PartitionLog) -> int:
         return log.log_start_offset
     last = log.segments[-1]
     with log.system.open(last.path) as file:
-        start = SegmentLookup(log.system, last, file).at_or_before(OFFSET_MAX)
-        walk = Walk(file, Stretch(start.position, file.size_bytes, start.offset))
+        lookup = SegmentLookup(log.system, last, file)
+        start = lookup.at_or_before(OFFSET_MAX)
+        if start.position > lookup.end.position:  # the index was written to meanwhile
+            start = lookup.start
+        stretch = Stretch(start.position, lookup.end.position, start.offset)
+        walk = Walk(file, stretch, group_bytes=LOOKUP_BYTES)
         for _ in walk:
             continue
     return max(walk.next_offset, log.log_start_offset)

@@ -54,7 +54,8 @@ class Split:
 
         The last segment grows, and is not compacted.
         """
-        is_grown = self.stretch.is_last and size_bytes > self.segment_bytes
+        is_last = self.stretch.offset_max == OFFSET_MAX
+        is_grown = is_last and size_bytes > self.segment_bytes
         return size_bytes == self.segment_bytes or is_grown
 
 
@@ -79,7 +80,9 @@ def _planned(options: Options) -> list[Split]:
         known = transactions(log) if follows_transactions(options) else Transactions()
         bound = OFFSET_MAX if log.high_watermark is None else log.high_watermark
         latest = known.last_stable_offset(bound)
-        splits += splits_between(log, wanted_range(log, options, latest), known, options)
+        wanted = wanted_range(log, options, latest)
+        splits += splits_between(log, wanted, known, options)
+        splits += damage_behind(log, wanted, known)
     return splits
 
 
@@ -104,7 +107,8 @@ def splits_between(
         if segment.base_offset >= wanted.end or segment.offset_max < wanted.start:
             continue
         with log.system.open(segment.path) as file:
-            places = _places(SegmentLookup(log.system, segment, file), file, wanted, options)
+            lookup = SegmentLookup(log.system, segment, file)
+            places = _places(lookup, file, wanted, options)
             size_bytes = file.size_bytes
         for place, following in pairwise(places):
             stretch = Stretch(
@@ -113,7 +117,7 @@ def splits_between(
                 place.offset,
                 stop_offset=min(wanted.end, following.offset),
                 offset_max=segment.offset_max,
-                is_last=segment.next_base_offset is None,
+                is_last=segment.next_base_offset is None and following == lookup.end,
                 high_watermark=log.high_watermark,
             )
             yield Split(
@@ -125,6 +129,32 @@ def splits_between(
                 start_offset=wanted.start,
                 end_offset=wanted.end,
                 aborted=_reaching(known, segment, place.offset),
+            )
+
+
+def damage_behind(log: PartitionLog, wanted: OffsetRange, known: Transactions) -> Iterator[Split]:
+    """Nothing is read from an open transaction on.  But damage there may hide that it has ended,
+    and be why nothing is read: these splits have no rows, and tell of it."""
+    if wanted.end not in known.open.values():
+        return
+    for segment, flaw in known.unread:
+        if flaw.first_offset >= wanted.end:
+            stretch = Stretch(
+                flaw.position,
+                flaw.end_position,
+                flaw.first_offset,
+                offset_max=segment.offset_max,
+                is_last=False,
+            )
+            yield Split(
+                topic=log.topic,
+                partition=log.partition,
+                path=segment.path,
+                segment_bytes=segment.size_bytes,
+                stretch=stretch,
+                start_offset=wanted.end,
+                end_offset=wanted.end,
+                aborted=(),
             )
 
 
@@ -153,7 +183,7 @@ def _places(
 ) -> list[Place]:
     """Where splits begin, and where the last one ends."""
     first = lookup.at_or_before(wanted.start)
-    last = lookup.after(wanted.end) or Place(file.size_bytes, OFFSET_MAX)
+    last = lookup.after(wanted.end) or lookup.end
     places = [first]
     while (target := places[-1].position + options.max_split_bytes) < last.position:
         cut = _cut(lookup, file, places[-1], target)

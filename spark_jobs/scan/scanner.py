@@ -129,7 +129,8 @@ def _rows(file: File, split: Split, options: Options) -> Decoded:
     )
     is_batches = options.view is View.BATCHES
     visibility = Visibility(replace(wishes, aborted=None) if is_batches else wishes)
-    for found in Walk(file, stretch):
+    walk, found = Walk(file, stretch), None
+    for found in walk:
         if isinstance(found, Flaw):
             yield found
         elif isinstance(found, BatchGroup):
@@ -142,6 +143,9 @@ def _rows(file: File, split: Split, options: Options) -> Decoded:
         else:
             rows = old_message_rows(found, wishes) if is_batches else decode_old(found, wishes)
             yield from understood(rows, found, options)
+    if not isinstance(found, Flaw) and walk.lacks_its_end:
+        reason = f"the log ends here, but the high watermark is {stretch.high_watermark}"
+        yield Flaw(file.size_bytes, file.size_bytes, walk.next_offset, reason)
 
 
 def _is_replaced(file: File, split: Split) -> bool:

@@ -16,20 +16,28 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 
 from odradek.protocol.errors import CorruptMessage
 from odradek.protocol.records.batch import CONTROL_FLAG, TRANSACTIONAL_FLAG
 from odradek.spark_jobs.scan.batch_group import BatchGroup
-from odradek.spark_jobs.scan.catalog import PartitionLog
+from odradek.spark_jobs.scan.catalog import PartitionLog, Segment
 from odradek.spark_jobs.scan.file_access import read_whole
 from odradek.spark_jobs.scan.indexes import aborted_transactions
 from odradek.spark_jobs.scan.lookup import SegmentLookup
-from odradek.spark_jobs.scan.walk import OFFSET_MAX, Stretch, Walk
+from odradek.spark_jobs.scan.walk import OFFSET_MAX, Flaw, Stretch, Walk
 from odradek.storage.paths import Content, file_named
 from odradek.storage.producers.snapshot import ProducerSnapshotDamaged, decode
 from odradek.storage.transaction_index import AbortedTransaction
+
+
+class Unread(NamedTuple):
+    """Damage, which may hide the end of a transaction."""
+
+    segment: Segment
+    flaw: Flaw
 
 
 @dataclass(slots=True)
@@ -38,6 +46,7 @@ class Transactions:
 
     aborted: set[AbortedTransaction] = field(default_factory=set)
     open: dict[int, int] = field(default_factory=dict)  # first offsets, by producer
+    unread: list[Unread] = field(default_factory=list)
 
     def last_stable_offset(self, bound: int) -> int:
         return min((first for first in self.open.values() if first < bound), default=bound)
@@ -69,10 +78,14 @@ def follow(log: PartitionLog, known: Transactions, *, start_offset: int, bound: 
                 place.offset,
                 stop_offset=bound,
                 offset_max=segment.offset_max,
+                is_last=segment.next_base_offset is None,
+                high_watermark=log.high_watermark,
             )
             for found in Walk(file, stretch):
                 if isinstance(found, BatchGroup):
                     _note(found.kept(found.field("base_offset") >= start_offset), known)
+                elif isinstance(found, Flaw):
+                    known.unread.append(Unread(segment, found))
 
 
 def _indexed(log: PartitionLog) -> set[AbortedTransaction] | None:

@@ -8,7 +8,7 @@ compared; the offset must not go back, nor reach into the next segment.
 Where no sound batch is, the end of the log may have been reached.  A batch that is cut short, and
 zeros up to the end of the file, are what a broker leaves while it writes, and end the walk if
 
-    nothing follows the segment, and
+    nothing follows, neither in the segment nor behind it, and
     the high watermark, as far as it is known, has been reached: what lies before it is complete.
 
 Anything else is damage, and the walk goes on where a sound batch begins again.
@@ -60,7 +60,7 @@ class Stretch:
     first_offset: int  # no batch from there on begins before this offset
     stop_offset: int = OFFSET_MAX  # batches from this offset on are not wanted
     offset_max: int = OFFSET_MAX  # of the segment: the next begins after it
-    is_last: bool = True  # no segment follows
+    is_last: bool = True  # nothing follows but what is being written
     high_watermark: int | None = None
 
 
@@ -130,6 +130,14 @@ class Walk:
                 return
             yield flaw
             position = flaw.end_position
+
+    @property
+    def lacks_its_end(self) -> bool:
+        """After the walk: whether what lies before the high watermark is not all there."""
+        stretch = self._stretch
+        if not stretch.is_last or stretch.high_watermark is None:
+            return False
+        return self.next_offset < min(stretch.high_watermark, stretch.stop_offset)
 
     def _fill(self, position: int) -> None:
         """Have room for the bytes from ``position`` on; they are read as they are needed."""
@@ -242,11 +250,10 @@ class Walk:
             self._file,
             Search(position, self._end, self.next_offset, stretch.offset_max),
         )
-        is_written_to = stretch.is_last and self._end == self._file.size_bytes
         is_complete = stretch.high_watermark is None or self.next_offset >= stretch.high_watermark
         is_zero = following is None and is_zero_from(self._file, position, self._end)
         is_end = following is None and (obstacle is _Obstacle.CUT or is_zero)
-        if is_end and is_written_to and is_complete:
+        if is_end and stretch.is_last and is_complete:
             return None
         if isinstance(obstacle, _Obstacle):
             obstacle = "a batch is cut short"

@@ -19,6 +19,7 @@ from odradek.spark_jobs.scan.options import Options
 from odradek.spark_jobs.scan.plan import (
     OffsetRange,
     Split,
+    damage_behind,
     follows_transactions,
     splits_between,
     undisturbed,
@@ -77,6 +78,7 @@ def _planned(options: Options) -> ExportPlan:
         wanted = ranges[log.topic, log.partition] = wanted_range(log, options, latest)
         if wanted.start < wanted.end:
             pieces += _pieces(splits_between(log, wanted, known, options), options.max_split_bytes)
+        pieces += [Piece((split,)) for split in damage_behind(log, wanted, known)]
     return ExportPlan(ranges, _partition_counts(options, ranges), tuple(pieces))
 
 

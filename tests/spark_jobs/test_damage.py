@@ -4,7 +4,7 @@ import pytest
 
 from odradek.spark_jobs.scan.damage import ScanFailed
 from tests.support.batches import batch_of, with_checksum
-from tests.support.scans import LogDirectory
+from tests.support.scans import LogDirectory, Scanned
 
 SIZE = 40
 
@@ -115,6 +115,30 @@ class TestEndOfALog:
         assert found.offsets == [0, 1, 2]
         assert [damage.reason for damage in found.damages] == ["a batch is cut short"]
 
+    @pytest.mark.parametrize("left", [3, 2, 0], ids=["some", "a segment less", "nothing"])
+    def test_it_must_be_there_also_if_the_log_ends_with_a_whole_batch(self, directory, left):
+        made = batches(4)
+        directory.write(0, made[: min(left, 2)])
+        if left != 2:
+            directory.write(2, made[2:left])
+        directory.set_high_watermark(4)
+        found = directory.scan()
+        assert found.offsets == list(range(left))
+        (damage,) = found.damages
+        assert damage.reason == "the log ends here, but the high watermark is 4"
+        assert damage.first_offset == max(left, 2)
+        with pytest.raises(ScanFailed, match="the high watermark is 4"):
+            directory.scan(mode="FAILFAST")
+        wanted = directory.scan(endingOffsets=f'{{"orders": {{"0": {left}}}}}', mode="FAILFAST")
+        assert wanted.offsets == list(range(left))
+
+    def test_a_log_that_was_just_rolled_or_emptied_by_retention_lacks_nothing(self, directory):
+        directory.write(4, [])
+        directory.set_high_watermark(4)
+        assert directory.scan(mode="FAILFAST").offsets == []
+        directory.write(0, batches(4))
+        assert directory.scan(mode="FAILFAST").offsets == [0, 1, 2, 3]
+
     def test_nothing_is_read_beyond_the_high_watermark(self, directory):
         made = batches(4)
         directory.write(0, [*made[:3], flipped(made[3], 50)])
@@ -124,6 +148,15 @@ class TestEndOfALog:
         assert directory.scan(mode="FAILFAST").offsets == [0, 1]
         found = directory.scan(ignoreHighWatermark="true")
         assert (found.offsets, len(found.damages)) == ([0, 1, 2], 1)
+
+    @pytest.mark.parametrize("path", ["orders-0", "./orders-0/", "."])
+    def test_the_high_watermark_is_found_from_a_path_that_begins_nowhere(
+        self, directory, monkeypatch, path
+    ):
+        directory.write(0, batches(4))
+        directory.set_high_watermark(3)
+        monkeypatch.chdir(directory.path)
+        assert Scanned(path, mode="FAILFAST").offsets == [0, 1, 2]
 
     def test_a_partition_that_has_no_high_watermark_yet_has_nothing_to_read(self, directory):
         directory.write(0, batches(4))

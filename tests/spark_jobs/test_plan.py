@@ -2,16 +2,19 @@
 
 import os
 import pickle
+import shutil
 
 import pytest
 
 from odradek.protocol.records.record import Record
+from odradek.protocol.types import TopicPartition
 from odradek.spark_jobs.scan import file_access
+from odradek.spark_jobs.scan import plan as plans
 from odradek.spark_jobs.scan.damage import ScanFailed
 from odradek.spark_jobs.scan.options import options_of
 from odradek.spark_jobs.scan.plan import plan
 from odradek.spark_jobs.scan.scanner import read_split
-from odradek.storage.paths import Content
+from odradek.storage.paths import Content, Purpose, new_directory_name
 from tests.support.batches import batch_of
 from tests.support.scans import LogDirectory
 
@@ -163,6 +166,44 @@ def test_segments_that_compaction_joined_are_read_once(directory, is_removed):
     second = directory.file(COUNT // 2)
     second.unlink() if is_removed else second.rename(f"{second}.deleted")
     assert offsets_of(splits, chosen) == list(range(COUNT))
+
+
+class TestGrowingSegment:
+    """Its high watermark is not known, so that all of it is read."""
+
+    def test_what_was_cut_short_when_it_was_planned_is_no_damage_later(self, tmp_path):
+        directory = LogDirectory(tmp_path)
+        made = batches(0, 8)
+        directory.write(0, [*made[:2], made[2][:30]])
+        chosen = options(directory, mode="FAILFAST")
+        splits = plan(chosen)
+        directory.write(0, made)
+        assert offsets_of(splits, chosen) == list(range(4))
+
+    def test_where_it_ends_is_settled_before_transactions_are_looked_for(
+        self, directory, monkeypatch
+    ):
+        def transactions(log):
+            known = looked_for(log)
+            begun = {"producer_id": 7, "producer_epoch": 0, "base_sequence": 0}
+            late = batch_of(b"late", base_offset=COUNT, is_transactional=True, **begun)
+            with directory.file(COUNT // 2).open("ab") as file:
+                file.write(late)
+            return known
+
+        looked_for = plans.transactions
+        monkeypatch.setattr(plans, "transactions", transactions)
+        chosen = options(directory)
+        assert offsets_of(plan(chosen), chosen) == list(range(COUNT))
+
+
+@pytest.mark.parametrize("purpose", [Purpose.DELETE, Purpose.FUTURE, Purpose.STRAY])
+def test_directories_that_come_or_go_are_not_read(directory, purpose):
+    name = new_directory_name(TopicPartition("orders", 0), purpose)
+    shutil.copytree(directory.partition, directory.path / str(name))
+    other = new_directory_name(TopicPartition("other", 0), purpose)
+    shutil.copytree(directory.partition, directory.path / str(other))
+    assert directory.scan(mode="FAILFAST").offsets == list(range(COUNT))
 
 
 class TestLostSegments:

@@ -7,7 +7,9 @@ import pytest
 
 from odradek.spark_jobs.timestamp_skew import main
 from tests.support.job_runs import JobRun
+from tests.support.legacy_messages import message
 from tests.support.made_up_topics import FIRST_MS, PARTITIONS, MadeUpTopics
+from tests.support.scans import LogDirectory
 
 LATE_MS = 30_000
 BUCKET_MS = 300_000
@@ -124,3 +126,14 @@ def test_the_latest_records_are_named(ran, lateness):
     for row in rows:
         assert of_offset[row["topic"], row["partition"], row["offset"]] == row["lateMs"]
     assert {row["topic"] for row in rows} <= set(PARTITIONS)
+
+
+def test_what_has_no_timestamp_is_neither_late_nor_the_beginning_of_time(spark, tmp_path):
+    directory = LogDirectory(tmp_path / "logs")
+    timed = [message(1, b"v", offset=at, timestamp=FIRST_MS + at * 1000) for at in (0, 1)]
+    directory.write(0, [*timed, *(message(0, b"v", offset=at) for at in (2, 3, 4))])
+    ran = JobRun(main, tmp_path / "out", directory.path)
+    (row,) = ran.table("partitions")
+    assert (row["records"], row["untimed"], row["outOfOrder"], row["late"]) == (5, 3, 0, 0)
+    assert (row["firstTime"], row["lastTime"]) == (FIRST_MS, FIRST_MS + 1000)
+    assert {row["start"] for row in ran.table("time")} == {FIRST_MS, FIRST_MS + 1000}

@@ -5,9 +5,13 @@ from collections import Counter, defaultdict
 import numpy as np
 import pytest
 
+from odradek.protocol.records.record import Record
 from odradek.spark_jobs.topic_stats import main
+from tests.support.batches import batch_of
 from tests.support.job_runs import JobRun
+from tests.support.legacy_messages import message
 from tests.support.made_up_topics import FIRST_MS, PARTITIONS, MadeUpTopics
+from tests.support.scans import LogDirectory
 
 BUCKET_MS = 60_000
 
@@ -172,3 +176,20 @@ def test_headers_alone_tell_no_sizes_and_no_keys(spark, topics, capsys):
     told = capsys.readouterr().err
     assert "reading records" not in told
     assert told.endswith("there are topics, partitions, batches, codecs, rates\n")
+
+
+def test_times_are_those_that_a_consumer_sees(spark, tmp_path):
+    """Neither none at all, nor a delete horizon, nor a producer's where the broker's count."""
+    directory = LogDirectory(tmp_path / "logs")
+    created, hour_ms = Record(1, FIRST_MS - 9000, b"k", None), 3_600_000
+    appended = batch_of(created, base_offset=1, append_time_ms=FIRST_MS)
+    compacted = Record(2, FIRST_MS + 1000, b"k", None)
+    horizon = batch_of(compacted, base_offset=2, delete_horizon_ms=FIRST_MS - hour_ms)
+    directory.write(0, [message(0, b"v"), appended, horizon])
+    ran = JobRun(main, tmp_path / "out", directory.path, "--headers-only", "--bucket", "1s")
+    (row,) = ran.table("partitions")
+    assert (row["firstTime"], row["lastTime"], row["records"]) == (FIRST_MS, FIRST_MS + 1000, 3)
+    assert [(row["start"], row["records"]) for row in ran.table("rates")] == [
+        (FIRST_MS, 1),
+        (FIRST_MS + 1000, 1),
+    ]

@@ -203,3 +203,12 @@ class TestMadeUpTransactions:
         assert row["partitions"] == ["t-0"]
         (unreadable,) = found.table("unreadable")
         assert (unreadable["firstOffset"], found.status) == (1, 1)
+
+    @pytest.mark.parametrize(("partitions", "hangs"), [([0, 1], False), ([1], True)])
+    def test_one_hangs_if_its_id_is_busy_with_other_partitions(
+        self, logs, tmp_path, run, partitions, hangs
+    ):
+        logs.put(transaction_key("a"), transaction_value(1, 1, {"t": partitions}))
+        found = run(tmp_path / "logs", "--as-of", NOW_MS, "--topics", "t")
+        (row,) = found.table("open")
+        assert (row["transactionalId"], row["state"], row["hangs"]) == ("a", "Ongoing", hangs)

@@ -97,6 +97,26 @@ class TestIndex:
         assert directory.scan(mode="FAILFAST").offsets == [0, 1, 3, 7]
 
 
+@pytest.mark.parametrize("segments", [1, 2])
+def test_damage_that_may_hide_the_end_of_a_transaction_is_told(tmp_path, segments):
+    """Else nobody would know why there is nothing to read from its beginning on."""
+    history = History().record().record().record(FIRST).ends(FIRST, commit=True).record()
+    history.batches[3] = history.batches[3][:-3] + b"???"
+    directory = LogDirectory(tmp_path)
+    cut = 3 if segments == 2 else 0
+    if cut:
+        directory.write(0, history.batches[:cut])
+    directory.write(cut, history.batches[cut:])
+    found = directory.scan()
+    assert found.offsets == [0, 1]
+    assert [damage.first_offset for damage in found.damages] == [3]
+    with pytest.raises(ScanFailed, match="from offset 3 on: the checksum"):
+        directory.scan(mode="FAILFAST")
+    uncommitted = directory.scan(isolationLevel="read_uncommitted")
+    assert (uncommitted.offsets, len(uncommitted.damages)) == ([0, 1, 2, 4], 1)
+    assert directory.scan(endingOffsets='{"orders": {"0": 1}}', mode="FAILFAST").offsets == [0]
+
+
 def test_a_transaction_across_segments_is_hidden_in_both(tmp_path, history):
     directory = LogDirectory(tmp_path)
     directory.write(0, history.batches[:3])

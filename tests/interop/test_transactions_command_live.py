@@ -7,13 +7,14 @@ import pytest
 
 from odradek.protocol.api_keys import ApiKey
 from tests.broker.cli import test_transactions
+from tests.broker.cli.test_transactions import leaderless
 from tests.interop.test_groups_command_live import Running, command, taken_over
 from tests.support.apache_kafka import kraft_broker
 from tests.support.group_members import wait_until
 from tests.support.partition_client import EARLIEST, create_topic
 from tests.support.wire_client import call, error_codes
 
-__all__ = ["command"]
+__all__ = ["command", "leaderless"]
 
 PARTITIONS = 3
 

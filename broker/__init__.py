@@ -17,7 +17,7 @@ The way of a request, and of its answer:
     admin/             configurations shown and changed
     coordinator/       what coordinators share: their state is a partition of an internal topic
     groups/            groups of consumers, and their offsets
-    transactions/      ids for producers
+    transactions/      transactions, and ids for producers
     settings/          what a broker can be told, and what it was told
 
 How it is put together and runs:

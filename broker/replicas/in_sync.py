@@ -224,9 +224,9 @@ def _is_settled(proposal: Proposal, line: AlterPartitionResponse.Topic.Partition
     partition, role, _ = proposal
     error = ErrorCode.of(line.error_code)
     if error is ErrorCode.NONE:
-        is_newer = line.partition_epoch > partition.partition_epoch
-        is_same = line.partition_epoch == partition.partition_epoch
-        if proposal.is_current and line.leader_epoch == role.epoch and (is_newer or is_same):
+        if proposal.is_current and line.leader_epoch == role.epoch:
+            if line.partition_epoch < partition.partition_epoch:
+                return False  # of an earlier question, perhaps: what is true by now?
             log.info("%s: in sync are %s", partition.topic_partition, line.isr)
             partition.in_sync_changed(line.isr, partition_epoch=line.partition_epoch)
         return True

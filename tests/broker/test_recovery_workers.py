@@ -4,7 +4,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from functools import partial
 from operator import mul
 from pathlib import Path
@@ -13,9 +12,9 @@ import pytest
 
 from odradek.broker.recovery_workers import GivenUp, RecoveryWorkers
 from odradek.controller.tied_process import tied
+from tests.support.group_members import wait_until
 from tests.support.worker_processes import of_linux
 
-TIMEOUT_S = 10
 TASKS = [partial(mul, number, 2) for number in range(10)]
 
 
@@ -82,10 +81,3 @@ def is_running(process):
         return bool(Path(f"/proc/{process}/cmdline").read_bytes())
     except (FileNotFoundError, ProcessLookupError):
         return False
-
-
-def wait_until(is_so):
-    deadline = time.monotonic() + TIMEOUT_S
-    while not is_so():
-        assert time.monotonic() < deadline
-        time.sleep(0.01)

@@ -9,7 +9,7 @@ from tests.support.group_members import wait_until
 
 
 @pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGTERM])
-def test_R1_the_leader_ends(cluster, how):
+def test_r1_the_leader_ends(cluster, how):
     cluster.create(TOPIC)
     with Load(cluster) as load:
         load.wait_for_more()

@@ -18,7 +18,7 @@ def in_sync(cluster, by):
     return len(cluster.partitions(TOPIC, by=by)[0][1])
 
 
-def test_R2_a_follower_that_is_paused_is_out_of_sync_and_comes_back(cluster):
+def test_r2_a_follower_that_is_paused_is_out_of_sync_and_comes_back(cluster):
     cluster.create(TOPIC)
     with Load(cluster) as load:
         load.wait_for_more()
@@ -34,7 +34,7 @@ def test_R2_a_follower_that_is_paused_is_out_of_sync_and_comes_back(cluster):
     check(cluster, load)
 
 
-def test_R3_too_few_in_sync_acknowledge_nothing(cluster):
+def test_r3_too_few_in_sync_acknowledge_nothing(cluster):
     cluster.create(TOPIC)
     leader = cluster.leader(TOPIC)
     for broker in followers(cluster):

@@ -2,10 +2,10 @@
 
 import os
 import signal
-import time
 
 from odradek.protocol.records.builder import BatchBuilder
 from tests.support.broker_process import BrokerProcess
+from tests.support.group_members import wait_until
 from tests.support.partition_client import PartitionClient, create_topic
 from tests.support.worker_processes import of_linux, worker_of
 
@@ -17,7 +17,6 @@ SETTINGS = (
 COMPACTED = {"cleanup_policy": "compact", "min_cleanable_dirty_ratio": 0.5, "segment_bytes": 80_000}
 #: In a segment that can be compacted, and another.
 BATCHES = 100
-TIMEOUT_S = 30
 
 
 def batch(number):
@@ -33,7 +32,7 @@ def test_a_stop_does_not_wait_for_a_compaction_and_nothing_is_lost_by_it(tmp_pat
         with PartitionClient(broker.address, "compacted") as client:
             for number in range(BATCHES):
                 client.produce(batch(number))
-        wait_until_compacted_in_part(broker)
+        wait_until(lambda: being_compacted(broker))
         # It cannot so much as hear that it is to end.
         os.kill(worker_of(broker), signal.SIGSTOP)
         broker.stop()
@@ -51,10 +50,3 @@ def test_a_stop_does_not_wait_for_a_compaction_and_nothing_is_lost_by_it(tmp_pat
 
 def being_compacted(broker):
     return [*broker.data_dir.glob("compacted-0/*.cleaned")]
-
-
-def wait_until_compacted_in_part(broker):
-    deadline = time.monotonic() + TIMEOUT_S
-    while not being_compacted(broker):
-        assert time.monotonic() < deadline
-        time.sleep(0.005)

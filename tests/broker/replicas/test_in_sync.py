@@ -28,6 +28,7 @@ class Scene:
         self.alive = {1, 2, 3}
         self.requests = []
         self.answers = []
+        self.epochs_told = []
         self.pauses = []
         self._has_asked = asyncio.Event()
         self.in_sync = InSyncReplicas(
@@ -60,13 +61,14 @@ class Scene:
         (topic,) = sent.topics
         (asked,) = topic.partitions
         error = ErrorCode.NONE if answer is None else answer
+        told_epoch = self.epochs_told.pop() if self.epochs_told else asked.partition_epoch + 1
         line = Line(
             partition_index=0,
             error_code=error.code,
             leader_id=1,
             leader_epoch=asked.leader_epoch,
             isr=asked.new_isr,
-            partition_epoch=asked.partition_epoch + 1,
+            partition_epoch=told_epoch,
         )
         told = AlterPartitionResponse.Topic(
             topic_name=topic.topic_name, topic_id=topic.topic_id, partitions=[line]
@@ -209,3 +211,14 @@ async def test_the_watermark_does_not_wait_for_one_that_is_gone(tmp_path):
     scene.alive.remove(3)
     scene.fetched(2, 2)
     assert scene.partition.high_watermark.value == 2
+
+
+async def test_an_answer_of_an_earlier_epoch_is_asked_for_again(tmp_path):
+    scene = Scene(tmp_path, in_sync=[1, 2])
+    scene.partition.partition_epoch = 9
+    scene.epochs_told = [3]
+    scene.fetched(3)
+    await scene.settled()
+    assert len(scene.requests) == 2
+    assert scene.role.in_sync == {1, 2, 3}
+    assert scene.partition.partition_epoch == 10

@@ -115,7 +115,7 @@ def _records(broker: Services) -> list[Route]:
         ),
         Route(
             ApiKey.DELETE_RECORDS,
-            partial(delete_records.handle, replicas, broker.logs, cluster),
+            partial(delete_records.handle, replicas, broker.moves, cluster),
             delete_records.refused,
         ),
         Route(

@@ -113,7 +113,7 @@ class Deleting:
                 self._replicas.partition(topic, index),
                 asked.offset,
                 is_alive=self._cluster.is_alive,
-                future=self._copies.find_future(TopicPartition(topic, index)),
+                copy=partial(self._copies.find_future, TopicPartition(topic, index)),
             )
         except KafkaError as failure:
             return Outcome(index, failure=failure)

@@ -29,12 +29,12 @@ class RecordDeletion:
         offset: int,
         *,
         is_alive: Callable[[int], bool],
-        future: HostedLog | None = None,
+        copy: Callable[[], HostedLog | None],
     ) -> None:
         """Moves the leader's start; -1 stands for the high watermark."""
         self._partition = partition
         self._is_alive = is_alive
-        self._future = future
+        self._copy = copy
         partition.leading()
         with partition.hosted as log:
             if not log.settings.deletes_old_segments:
@@ -43,6 +43,9 @@ class RecordDeletion:
             if self._offset < 0:
                 raise OffsetOutOfRange(f"{offset} is no offset")
             log.advance_start(self._offset)
+        moving = copy()
+        if moving is not None and moving.is_usable:
+            moving.log.advance_start(min(self._offset, moving.log.high_watermark))
         # Followers that wait for records hear of it at once.
         partition.wake()
 
@@ -50,8 +53,9 @@ class RecordDeletion:
         """Where the first of all replicas begins; NotLeader if others are to be asked by now."""
         role = self._partition.leading()
         lowest = role.lowest_start(self._partition.log.start_offset, is_alive=self._is_alive)
-        if self._future is not None and self._future.is_future and self._future.is_usable:
-            lowest = min(lowest, self._future.log.start_offset)
+        moving = self._copy()
+        if moving is not None and moving.is_usable:
+            lowest = min(lowest, moving.log.start_offset)
         return lowest
 
     def is_done(self) -> bool:

@@ -8,7 +8,10 @@ meanwhile, it is copied too, and all is tried again.
     appends            on the loop, in small slices; the copy's own syncs with all others
     compaction         and retention of the log are held off until the move has ended
 
-A copy that is found when the broker starts goes on where it was: ``resume``.
+A copy that is found when the broker starts, or whose move was broken off, goes on where it was:
+``resume``.  If its directory was out of reach meanwhile, the log may have become another: its topic
+was deleted and made again, or it was cut and has grown since.  So a copy of another topic is
+removed, and any other is cut where the two part, by their leaders' epochs.
 
 Invariant: of a partition, at most one move is under way.
 Owner: the event loop.
@@ -55,6 +58,8 @@ class Replicas(Protocol):
 
     def replaced(self, partition: TopicPartition, hosted: HostedLog, /) -> None: ...
 
+    def wake(self, partition: TopicPartition, /) -> None: ...
+
 
 class Care(Protocol):
     """Who compacts logs."""
@@ -91,6 +96,10 @@ class LogDirMoves:
     def is_moving(self, partition: TopicPartition) -> bool:
         task = self._tasks.get(partition)
         return task is not None and not task.done()
+
+    def find_future(self, partition: TopicPartition) -> HostedLog | None:
+        """The copy of a partition, if it is on its way; one that was broken off is not."""
+        return self._logs.find_future(partition) if self.is_moving(partition) else None
 
     async def move(self, partition: TopicPartition, path: str) -> None:
         """Begin it, and give up another of the same partition; refused if it is not possible.
@@ -144,24 +153,33 @@ class LogDirMoves:
     def _forget(self, partition: TopicPartition, ended: asyncio.Task[None]) -> None:
         if self._tasks.get(partition) is ended:
             del self._tasks[partition]
+        self._replicas.wake(partition)
 
     async def _give_up(self, partition: TopicPartition) -> None:
         task = self._tasks.pop(partition, None)
         if task is not None:
             task.cancel()
             await asyncio.wait([task])
+        await self._remove_copy(partition)
+
+    async def _remove_copy(self, partition: TopicPartition) -> None:
         if self._logs.find_future(partition) is not None:
             self._logs.delete_future(partition)
             await self._disk.carry_out_all(self._logs.deletions(now_ms=self._now_ms()))
 
     async def _run(self, partition: TopicPartition, current: HostedLog, future: HostedLog) -> None:
         source, target = current.directory.path, future.directory.path
+        if None not in (current.topic_id, future.topic_id) and current.topic_id != future.topic_id:
+            log.warning("What is in %s of a deleted topic's %s is removed", target, partition)
+            await self._remove_copy(partition)
+            return
         log.info("Moving %s from %s to %s", partition, source, target)
         try:
             await self._care.hold_off(partition)
             try:
                 await LogDirMove(self._logs, self._disk, current, future, self._now_ms).run(
-                    on_swapped=lambda: self._replicas.replaced(partition, future)
+                    on_swapped=lambda: self._replicas.replaced(partition, future),
+                    on_start_moved=lambda: self._replicas.wake(partition),
                 )
             finally:
                 # Where it was deleted, so was what held compaction off.
@@ -193,9 +211,17 @@ class LogDirMove:
         self._now_ms = now_ms
         #: How many of the log's truncations the copy has followed.
         self._cuts_seen = len(current.log.cuts)
+        #: Where the copy is to be cut for what came before.
+        self._cuts_before = [agreed_end(current.log, future.log)]
 
-    async def run(self, *, on_swapped: Callable[[], None]) -> None:
-        """``on_swapped`` is called when the copy has become the log, at once."""
+    async def run(
+        self, *, on_swapped: Callable[[], None], on_start_moved: Callable[[], None]
+    ) -> None:
+        """``on_swapped`` is called when the copy has become the log, at once.
+
+        ``on_start_moved`` is called when the copy has followed the log's start.
+        """
+        self._on_start_moved = on_start_moved
         partition = self._current.partition
         naming = None
         while naming is None:
@@ -234,8 +260,8 @@ class LogDirMove:
     async def _align(self) -> None:
         """Cut from the copy what the log has lost at its end, or begin it anew at the start."""
         with self._current as source, self._future as copy:
-            cuts = source.cuts[self._cuts_seen :]
-            self._cuts_seen = len(source.cuts)
+            cuts = [*self._cuts_before, *source.cuts[self._cuts_seen :]]
+            self._cuts_before, self._cuts_seen = [], len(source.cuts)
             end = min([source.end_offset, *cuts])
             start = source.start_offset
         if copy.end_offset < start:
@@ -245,6 +271,7 @@ class LogDirMove:
         else:
             return
         await self._disk.carry_out(work)
+        self._on_start_moved()
 
     def _next(self) -> FileRegion:
         with self._future as copy:
@@ -265,15 +292,32 @@ class LogDirMove:
     def _append(self, records: bytes) -> None:
         with self._current as source, self._future as copy:
             copy.append_as_follower(bytearray(records), now_ms=self._now_ms())
-            _follow(copy, source)
+            has_moved = _follow(copy, source)
+        if has_moved:
+            self._on_start_moved()
 
 
-def _follow(copy: Log, source: Log) -> None:
-    """What no batch tells: both ends of what may be read, and an epoch without records yet."""
+def agreed_end(one: Log, other: Log) -> int:
+    """Up to where two logs have the same records: an epoch has but one at an offset."""
+    start = max(one.start_offset, other.start_offset)
+    end = min(one.end_offset, other.end_offset)
+    entries = (*one.epochs.entries, *other.epochs.entries)
+    for offset in sorted({start, *(entry.start_offset for entry in entries)}):
+        is_shared = start <= offset < end
+        if is_shared and one.epochs.epoch_of(offset) != other.epochs.epoch_of(offset):
+            return offset
+    return end
+
+
+def _follow(copy: Log, source: Log) -> bool:
+    """What no batch tells: both ends of what may be read, and an epoch without records yet.
+
+    Whether the copy begins later now.
+    """
     seen = min(source.high_watermark, copy.end_offset)
     if seen > copy.high_watermark:
         copy.advance_high_watermark(seen)
-    copy.advance_start(min(source.start_offset, copy.high_watermark))
     latest = source.epochs.latest
     if latest is not None and latest.start_offset == copy.end_offset == source.end_offset:
         copy.epochs.assign(latest.epoch, start_offset=latest.start_offset)
+    return copy.advance_start(min(source.start_offset, copy.high_watermark))

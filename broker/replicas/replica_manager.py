@@ -290,6 +290,12 @@ class ReplicaManager:
             known.use(hosted)
             known.wake()
 
+    def wake(self, partition: TopicPartition) -> None:
+        """Whoever waits for something in it looks again."""
+        known = self._partitions.get(partition)
+        if known is not None:
+            known.wake()
+
     # Syncing
 
     def _flush_due(self, partition: Partition) -> None:

@@ -385,6 +385,8 @@ class LogManager:
     def _directory_failed(self, directory: LogDirectory) -> None:
         for hosted in self.logs.in_directory(directory):
             hosted.log.abandon()
+            if hosted.is_future:
+                self.logs.remove(hosted)
         self.cleaner.close(directory.path)
 
 

@@ -1,7 +1,8 @@
 """Which logs are there, and in which log directories?
 
 A partition has one current log, and while it is being moved a future one, in another directory.
-Logs of directories that have failed stay: they answer that they are out of reach.
+Logs of directories that have failed stay: they answer that they are out of reach.  Only copies on
+their way there are forgotten, since the log itself is elsewhere, and may be deleted.
 
 Invariant: in one directory, a partition has one log at most.
 Owner: the event loop.

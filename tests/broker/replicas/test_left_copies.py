@@ -1,0 +1,140 @@
+"""Copies of replicas whose moves were broken off, or whose directories were out of reach."""
+
+import asyncio
+from functools import partial
+
+from odradek.broker.replicas import log_dir_move
+from odradek.broker.replicas.delete_records import RecordDeletion
+from odradek.broker.replicas.log_dir_move import LogDirMove
+from odradek.protocol.errors import KafkaStorageError
+from odradek.protocol.types import Uuid
+from tests.broker.replicas.test_log_dir_move import EVENTS, Bench, directories_of
+from tests.support.fetches import append
+from tests.support.log_managers import copied
+
+WAIT_S = 10
+
+
+def deletion_of(bench, offset):
+    return RecordDeletion(
+        bench.partition,
+        offset,
+        is_alive=lambda broker: True,
+        copy=partial(bench.moves.find_future, EVENTS),
+    )
+
+
+async def test_a_target_that_fails_does_not_keep_the_topic_from_being_deleted(
+    tmp_path, monkeypatch
+):
+    bench = Bench(tmp_path)
+    for _ in range(30):
+        append(bench.partition, b"a")
+    target, replicas = bench.others[0], bench.hosting.replicas
+    bench.after_slices(monkeypatch, 3, lambda: target.fail(OSError("broken"), "a test"))
+    await bench.move(target)
+    await bench.ended()
+    assert bench.hosting.logs.find_future(EVENTS) is None
+    replicas.stop(EVENTS, leader_epoch=-2, is_deleted=True)
+    assert await replicas.delete([EVENTS]) == {}
+    assert bench.hosting.logs.find(EVENTS) is None
+
+
+async def test_a_copy_of_a_deleted_topic_does_not_become_part_of_the_next(tmp_path):
+    bench = Bench(tmp_path)
+    append(bench.partition, b"old")
+    target = bench.others[0]
+    stale = copied(bench.hosting.logs, EVENTS, target)
+    append(bench.partition, b"new")
+    bench.partition.hosted.topic_id, stale.topic_id = Uuid(bytes([1] * 16)), Uuid(bytes([2] * 16))
+    bench.moves.resume(EVENTS)
+    await bench.ended()
+    assert bench.partition.hosted.directory is not target
+    assert bench.hosting.logs.find_future(EVENTS) is None
+    (removed,) = directories_of(target.path)
+    assert removed.endswith("-delete")
+
+
+async def test_a_copy_that_missed_a_truncation_is_cut_when_it_goes_on(tmp_path):
+    bench = Bench(tmp_path)
+    for number in range(10):
+        append(bench.partition, b"%d" % number)
+    target = bench.others[0]
+    copied(bench.hosting.logs, EVENTS, target)
+    bench.cut_to(5)
+    bench.moves.resume(EVENTS)
+    await bench.ended()
+    assert bench.partition.hosted.directory is target
+    assert bench.values() == [b"%d" % number for number in range(5)] + [b"new"] * 30
+
+
+def hold_the_end_back(bench, monkeypatch):
+    """Moves come to their ends when the event is set."""
+    carry_out, may_end = bench.hosting.disk.carry_out, asyncio.Event()
+
+    async def carry_out_later(work):
+        if work.what.startswith("marking"):
+            await may_end.wait()
+        await carry_out(work)
+
+    monkeypatch.setattr(bench.hosting.disk, "carry_out", carry_out_later)
+    return may_end
+
+
+async def test_whoever_deletes_what_is_copied_already_does_not_wait(tmp_path, monkeypatch):
+    bench, is_copied = Bench(tmp_path), asyncio.Event()
+    for number in range(5):
+        append(bench.partition, b"%d" % number)
+    may_end = hold_the_end_back(bench, monkeypatch)
+    bench.after_slices(monkeypatch, 5, is_copied.set)
+    await bench.move()
+    await is_copied.wait()
+    assert deletion_of(bench, 2).is_done()
+    may_end.set()
+    await bench.ended()
+    assert bench.values() == [b"2", b"3", b"4"]
+
+
+async def test_whoever_deletes_more_waits_for_the_copy_to_follow_and_no_longer(
+    tmp_path, monkeypatch
+):
+    monkeypatch.setattr(log_dir_move, "SLICE_BYTES", 1)
+    bench = Bench(tmp_path)
+    for number in range(30):
+        append(bench.partition, b"%d" % number)
+    may_end, run = hold_the_end_back(bench, monkeypatch), bench.hosting.disk.run
+    waiting = asyncio.get_running_loop().create_future()
+
+    def run_and_delete(call, *arguments):
+        """While the third slice is read."""
+        if bench.hosting.logs.find_future(EVENTS).log.end_offset == 2 and not waiting.done():
+            deletion = deletion_of(bench, 25)
+            assert not deletion.is_done()
+            waiting.set_result(bench.hosting.background.start(deletion.wait_until_done(WAIT_S)))
+        return run(call, *arguments)
+
+    monkeypatch.setattr(bench.hosting.disk, "run", run_and_delete)
+    await bench.move()
+    await (await waiting)
+    assert bench.moves.is_moving(EVENTS)
+    may_end.set()
+    await bench.ended()
+    assert bench.values() == [b"%d" % number for number in range(25, 30)]
+
+
+async def test_nobody_waits_for_a_copy_that_was_broken_off(tmp_path, monkeypatch):
+    bench = Bench(tmp_path)
+    for _ in range(3):
+        append(bench.partition, b"a")
+    may_fail = asyncio.Event()
+
+    async def refuse(move):
+        await may_fail.wait()
+        raise KafkaStorageError("not now")
+
+    monkeypatch.setattr(LogDirMove, "_catch_up", refuse)
+    await bench.move()
+    deletion = deletion_of(bench, 2)
+    assert not deletion.is_done()
+    asyncio.get_running_loop().call_soon(may_fail.set)
+    await deletion.wait_until_done(WAIT_S)

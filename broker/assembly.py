@@ -132,6 +132,7 @@ class Assembly:
             self._topic_admin,
             is_enabled=lambda: settings.current.broker.auto_create_topics_enable,
             internal=lambda name: settings.current.internal_topics.entry(name),
+            start=ground.background.start,
         )
         self.groups = self._groups()
         self.replicas.roles[CONSUMER_OFFSETS] = self.groups.shards
@@ -207,6 +208,7 @@ class Assembly:
             self.cluster,
             self._topic_creator,
             partition_count=lambda: settings.current.internal_topics.offsets_partitions,
+            start=self._ground.background.start,
         )
         options = settings.current.groups
         world = World(
@@ -227,6 +229,7 @@ class Assembly:
             self.cluster,
             self._topic_creator,
             partition_count=lambda: settings.current.internal_topics.transactions_partitions,
+            start=ground.background.start,
         )
         options, start = settings.current.transactions, ground.background.start
         world = TransactionWorld(

@@ -2,22 +2,31 @@
 
 An internal topic is created when somebody first asks for a coordinator in it.  Kafka answers that
 question with COORDINATOR_NOT_AVAILABLE, and the client asks again; here it waits a moment for the
-partitions to be led, and is then answered at once.
+partitions to be led, and is then answered at once.  Not for long: on the same connection a consumer
+may have asked for records, and the store may be out of reach for hours.
 
 Owner: the event loop.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
-from typing import Protocol
+import asyncio
+from collections.abc import Callable, Collection, Coroutine, Mapping
+from typing import Any, Protocol
 
 from odradek.broker.metadata.picture import Node, Topic
-from odradek.protocol.errors import CoordinatorNotAvailable, KafkaError, NotCoordinator
+from odradek.protocol.errors import (
+    CoordinatorNotAvailable,
+    KafkaError,
+    NotCoordinator,
+    UnknownTopicOrPartition,
+)
 from odradek.protocol.internal.key_partition import partition_of
 
 #: For how long a new topic's leaders are waited for; longer than it takes, shorter than any client.
 LEADERS_S = 1.0
+
+Start = Callable[[Coroutine[Any, Any, bool], str], "asyncio.Task[bool]"]
 
 
 class Cluster(Protocol):
@@ -48,12 +57,15 @@ class CoordinatorLookup:
         creator: Creator,
         *,
         partition_count: Callable[[], int],
+        start: Start,
     ) -> None:
         """``partition_count`` is how many the topic gets when it is created."""
         self.topic = topic
         self._cluster = cluster
         self._creator = creator
         self._configured_count = partition_count
+        self._start = start
+        self._creation: asyncio.Task[bool] | None = None
 
     def partition_of(self, key: str) -> int:
         topic = self._cluster.topic(self.topic)
@@ -77,10 +89,19 @@ class CoordinatorLookup:
 
     async def create(self) -> None:
         """Until it is there and led, or has taken too long; who looks next is told which."""
-        await self._creator.create([self.topic])
-        await self._cluster.wait_for_leaders(
-            {self.topic: range(self._configured_count())}, timeout_s=LEADERS_S
-        )
+        if self._creation is None or self._creation.done():
+            self._creation = self._start(self._create(), f"creating {self.topic}")
+        creation = self._creation
+        await asyncio.wait([creation])
+        if creation.result():
+            await self._cluster.wait_for_leaders(
+                {self.topic: range(self._configured_count())}, timeout_s=LEADERS_S
+            )
+
+    async def _create(self) -> bool:
+        """Whether it may be there soon: not if it has been in creation for long."""
+        told = await self._creator.create([self.topic])
+        return not isinstance(told.get(self.topic), UnknownTopicOrPartition)
 
     def coordinator(self, key: str, *, listener: str) -> Node:
         """Raises CoordinatorNotAvailable while nobody is."""

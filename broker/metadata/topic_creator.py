@@ -2,16 +2,20 @@
 
 A topic is created in the tree, and that is all that is waited for: its leaders follow by the
 controller, and clients ask again until they are there.  While a topic is being created nobody else
-begins to; they ask again too.
+begins to; they ask again too.  So does whoever has waited for long: the store may be out of reach,
+and what else was asked on the same connection may need no store.
 
 Owner: the event loop.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import Protocol
+import asyncio
+import logging
+from collections.abc import Callable, Collection, Coroutine, Mapping, Sequence
+from typing import Any, Protocol
 
+from odradek.controller.store.base import SessionExpired
 from odradek.controller.topic_names import is_topic_name
 from odradek.controller.topic_requests import BY_DEFAULT, NewTopic, TopicEntry
 from odradek.protocol.errors import (
@@ -21,6 +25,14 @@ from odradek.protocol.errors import (
     TopicAlreadyExists,
     UnknownTopicOrPartition,
 )
+
+log = logging.getLogger(__name__)
+
+#: For how long the tree is waited for; longer than it takes, shorter than any client.
+CREATION_S = 3.0
+
+Created = dict[str, KafkaError]
+Start = Callable[[Coroutine[Any, Any, Created], str], "asyncio.Task[Created]"]
 
 
 class Admin(Protocol):
@@ -42,11 +54,13 @@ class TopicCreator:
         *,
         is_enabled: Callable[[], bool],
         internal: Callable[[str], TopicEntry | None],
+        start: Start,
     ) -> None:
         """``is_enabled`` is auto.create.topics.enable."""
         self._admin = admin
         self._is_enabled = is_enabled
         self._internal = internal
+        self._start = start
         self._in_creation: set[str] = set()
 
     @property
@@ -54,28 +68,36 @@ class TopicCreator:
         """Whether they may create by asking; the broker's own topics are created in any case."""
         return self._is_enabled()
 
-    async def create(self, names: Collection[str]) -> dict[str, KafkaError]:
+    async def create(self, names: Collection[str]) -> Created:
         """What whoever asked for each is told: at best that it has no leader yet."""
-        told: dict[str, KafkaError] = {}
+        told: Created = {}
         for name in names:
             if not is_topic_name(name):
                 told[name] = InvalidTopic()
             elif name in self._in_creation:
                 told[name] = UnknownTopicOrPartition()
         to_create = [name for name in dict.fromkeys(names) if name not in told]
+        if not to_create:
+            return told
         self._in_creation.update(to_create)
-        try:
-            return told | await self._created(to_create)
-        finally:
-            self._in_creation.difference_update(to_create)
+        # A task: it goes on though nobody may wait for it any more.
+        creation = self._start(self._created(to_create), "creating topics")
+        await asyncio.wait([creation], timeout=CREATION_S)
+        if not creation.done():
+            return told | {name: LeaderNotAvailable() for name in to_create}
+        return told | creation.result()
 
-    async def _created(self, names: Collection[str]) -> dict[str, KafkaError]:
-        if not names:
-            return {}
-        plans = dict(await self._admin.plan_topics([self._entry(name) for name in names]))
-        topics = [plan for plan in plans.values() if isinstance(plan, NewTopic)]
-        if topics:
-            plans |= await self._admin.create_topics(topics)
+    async def _created(self, names: Collection[str]) -> Created:
+        try:
+            plans = dict(await self._admin.plan_topics([self._entry(name) for name in names]))
+            topics = [plan for plan in plans.values() if isinstance(plan, NewTopic)]
+            if topics:
+                plans |= await self._admin.create_topics(topics)
+        except SessionExpired as over:
+            log.warning("Whether %s are created is not known: %r", ", ".join(names), over)
+            return {name: LeaderNotAvailable() for name in names}
+        finally:
+            self._in_creation.difference_update(names)
         return {name: _told_of(plan) for name, plan in plans.items()}
 
     def _entry(self, name: str) -> TopicEntry:

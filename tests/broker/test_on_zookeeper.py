@@ -24,6 +24,8 @@ BROKER_ID = 5
 SESSION_TIMEOUT_MS = 2_000
 #: Outlives whatever happens to ZooKeeper.
 LONG_SESSION = "zookeeper.session.timeout.ms=20000"
+#: Even on a busy machine.
+LONGER_THAN_A_START = "zookeeper.session.timeout.ms=6000"
 WAIT_S = 20
 STOP_S = 12
 NOT_NOW = (ErrorCode.UNKNOWN_SERVER_ERROR, ErrorCode.NOT_CONTROLLER)
@@ -88,6 +90,17 @@ def values(broker, count, *, topic="t"):
     with ConfluentDriver().consumer(broker.address) as consumer:
         received = consumer.read(topic, {0: BEGINNING}, count=count)
     return [each.value for each in received]
+
+
+def coordinator_error(broker):
+    asked = {"key_type": 0, "coordinator_keys": ["group"]}
+    return call(broker.address, ApiKey.FIND_COORDINATOR, 4, **asked).coordinators[0].error_code
+
+
+def topic_error(broker, topic):
+    """It is created, if need be."""
+    asked = {"topics": [{"name": topic}], "allow_auto_topic_creation": True}
+    return call(broker.address, ApiKey.METADATA, 9, **asked).topics[0].error_code
 
 
 def is_created(broker, topic):
@@ -167,8 +180,14 @@ def test_what_needs_zookeeper_is_done_when_it_is_back(own_zookeeper, tmp_path):
         with WireClient(scene.broker.address) as client:
             topic = {"name": "asked-for", "num_partitions": 1, "replication_factor": 1}
             client.send(ApiKey.CREATE_TOPICS, 7, topics=[topic], timeout_ms=WAIT_S * 1000)
+            # Clients ask for the like on connections on which they write and read.
+            assert coordinator_error(scene.broker) == ErrorCode.COORDINATOR_NOT_AVAILABLE.code
+            assert topic_error(scene.broker, "used") == ErrorCode.LEADER_NOT_AVAILABLE.code
             own_zookeeper.start()
             assert client.answer(ApiKey.CREATE_TOPICS, 7).topics[0].error_code == 0
+        wait_until(
+            lambda: coordinator_error(scene.broker) == topic_error(scene.broker, "used") == 0
+        )
         assert send(scene.broker, b"x", topic="asked-for") == [0]
         assert scene.registered()[1] == epoch
 
@@ -222,7 +241,7 @@ def test_a_broker_whose_session_expired_registers_again_and_serves_on(zookeeper,
 
 
 def test_a_broker_comes_back_by_itself_after_a_kill_though_it_is_registered(zookeeper, tmp_path):
-    with running(zookeeper, tmp_path) as scene:
+    with running(zookeeper, tmp_path, LONGER_THAN_A_START) as scene:
         broker, (_, epoch) = scene.broker, scene.registered()
         send(broker, b"before")
         broker.kill()

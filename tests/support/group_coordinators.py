@@ -70,7 +70,11 @@ class Coordinating:
             has_dropped=lambda: self.memory.append("dropped"),
         )
         self.lookup = CoordinatorLookup(
-            CONSUMER_OFFSETS, self.cluster, self, partition_count=lambda: max(partitions, 1)
+            CONSUMER_OFFSETS,
+            self.cluster,
+            self,
+            partition_count=lambda: max(partitions, 1),
+            start=self._start,
         )
         self.groups = GroupCoordinator(self.lookup, world, self.means)
         self.store = MemoryStore(Tree())

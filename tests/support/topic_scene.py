@@ -10,6 +10,7 @@ simulated broker does, and its UpdateMetadata fills the picture as on a real one
 Owner: the event loop.
 """
 
+import asyncio
 from dataclasses import dataclass
 from functools import partial
 from random import Random
@@ -88,7 +89,12 @@ async def started(
         random=random,
         new_topic_id=lambda: random_topic_id(random),
     )
-    creator = TopicCreator(admin, is_enabled=lambda: True, internal=lambda name: None)
+    creator = TopicCreator(
+        admin,
+        is_enabled=lambda: True,
+        internal=lambda name: None,
+        start=lambda work, name: asyncio.get_running_loop().create_task(work, name=name),
+    )
     routes = [
         *_describing(known, creator),
         *_administering(controller, admin, known, may_delete=may_delete),

@@ -39,7 +39,11 @@ class Transacting:
         )
         cluster, creator = SeenTopics(self.hosting), Nobody()
         lookup = CoordinatorLookup(
-            TRANSACTION_STATE, cluster, creator, partition_count=lambda: partitions
+            TRANSACTION_STATE,
+            cluster,
+            creator,
+            partition_count=lambda: partitions,
+            start=self._start,
         )
         means = Means(options, lambda: NOW_MS, self._start, self.hosting.disk.run)
         self.coordinator = TransactionCoordinator(lookup, world, means, markers)

@@ -93,7 +93,9 @@ class TransactionScene:
         self.has_picture = True
         nobody: Any = None
         cluster: Any = SimpleNamespace(topic=self._topic)
-        lookup = CoordinatorLookup(TRANSACTION_STATE, cluster, nobody, partition_count=lambda: 50)
+        lookup = CoordinatorLookup(
+            TRANSACTION_STATE, cluster, nobody, partition_count=lambda: 50, start=nobody
+        )
         means: Any = None
         self.coordinator = TransactionCoordinator(lookup, self.world, means, self.markers)
         self.coordinator.shards = self.shards  # type: ignore[assignment]

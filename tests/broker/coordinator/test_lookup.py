@@ -1,9 +1,11 @@
 """Which broker coordinates what."""
 
+import asyncio
+
 import pytest
 
 from odradek.broker.metadata.internal_topics import CONSUMER_OFFSETS
-from odradek.protocol.errors import CoordinatorNotAvailable
+from odradek.protocol.errors import CoordinatorNotAvailable, UnknownTopicOrPartition
 from tests.support.group_coordinators import LISTENER, Coordinating
 
 
@@ -25,3 +27,27 @@ async def test_the_topic_is_created_on_first_use(tmp_path):
     await scene.lookup.create()
     assert scene.created == [CONSUMER_OFFSETS]
     assert scene.lookup.is_created
+
+
+async def test_whoever_asks_at_the_same_time_waits_for_the_same_creation(tmp_path):
+    scene = Coordinating(tmp_path, partitions=0)
+    await asyncio.gather(scene.lookup.create(), scene.lookup.create())
+    assert scene.created == [CONSUMER_OFFSETS]
+    assert scene.lookup.is_created
+
+
+async def test_nobody_waits_for_the_leaders_of_what_has_long_been_in_creation(
+    tmp_path, monkeypatch
+):
+    scene = Coordinating(tmp_path, partitions=0)
+
+    async def refuse(names):
+        return {name: UnknownTopicOrPartition() for name in names}
+
+    async def never(*_, **__):
+        raise AssertionError
+
+    monkeypatch.setattr(scene, "create", refuse)
+    monkeypatch.setattr(scene.cluster, "wait_for_leaders", never)
+    await scene.lookup.create()
+    assert not scene.lookup.is_created

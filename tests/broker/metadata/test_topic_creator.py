@@ -4,17 +4,25 @@ import asyncio
 
 import pytest
 
+from odradek.broker.background import Background
+from odradek.broker.metadata import topic_creator
 from odradek.broker.metadata.topic_creator import TopicCreator
+from odradek.controller.store.base import SessionExpired
 from odradek.controller.topic_requests import BY_DEFAULT
 from odradek.protocol.error_codes import ErrorCode
 from odradek.protocol.errors import InvalidReplicationFactor, TopicAlreadyExists, code_of
+from tests.support.loops import at_end
 from tests.support.planned_topics import FakeTopics
 from tests.support.topic_entries import topic_entry
 
 
 def creator(topics, *, is_enabled=True, internal=()):
     own = {each.name: each for each in internal}
-    return TopicCreator(topics, is_enabled=lambda: is_enabled, internal=own.get)
+    background = Background()
+    at_end(background.stop)
+    return TopicCreator(
+        topics, is_enabled=lambda: is_enabled, internal=own.get, start=background.start
+    )
 
 
 async def told(creating, *names):
@@ -94,6 +102,34 @@ async def test_it_can_be_created_again_later(how):
     assert await told(creating, "t") == {"t": "LEADER_NOT_AVAILABLE"}
 
 
-def test_clients_create_only_where_they_may():
+async def test_nobody_waits_for_long_while_the_store_is_out_of_reach(monkeypatch):
+    monkeypatch.setattr(topic_creator, "CREATION_S", 0.01)
+    topics = FakeTopics()
+    topics.gate = asyncio.Event()
+    creating = creator(topics)
+    assert await told(creating, "t") == {"t": "LEADER_NOT_AVAILABLE"}
+    assert await told(creating, "t") == {"t": "UNKNOWN_TOPIC_OR_PARTITION"}
+    topics.gate.set()
+    for _ in range(10):
+        await asyncio.sleep(0)
+    assert topics.created == ["t"]
+
+
+async def test_if_the_session_ends_meanwhile_clients_ask_again(monkeypatch, caplog):
+    topics, plan = FakeTopics(), FakeTopics.plan_topics
+
+    async def expire(*_):
+        raise SessionExpired
+
+    creating = creator(topics)
+    monkeypatch.setattr(FakeTopics, "plan_topics", expire)
+    assert await told(creating, "t") == {"t": "LEADER_NOT_AVAILABLE"}
+    assert [record.levelname for record in caplog.records] == ["WARNING"]
+    monkeypatch.setattr(FakeTopics, "plan_topics", plan)
+    assert await told(creating, "t") == {"t": "LEADER_NOT_AVAILABLE"}
+    assert topics.created == ["t"]
+
+
+async def test_clients_create_only_where_they_may():
     assert creator(FakeTopics()).serves_clients
     assert not creator(FakeTopics(), is_enabled=False).serves_clients

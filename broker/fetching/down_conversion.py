@@ -32,6 +32,7 @@ from odradek.broker.turns import Turn
 from odradek.protocol.errors import (
     CorruptMessage,
     KafkaError,
+    NotLeader,
     UnsupportedCompressionType,
     UnsupportedVersion,
     code_of,
@@ -86,6 +87,8 @@ async def convert(told: Sequence[Wanted], version: int, peer: Peer) -> None:
                 line.records = await conversion.of(line.records, wanted.asked.fetch_offset)
             except KafkaError as failure:
                 wanted.line = _refused(wanted, failure)
+            except OSError as failure:
+                wanted.line = _out_of_reach(wanted, failure)
 
 
 class _Conversion:
@@ -145,6 +148,13 @@ def _batches(region: FileRegion) -> Iterator[memoryview]:
             size_bytes = whole_batch_bytes(piece, begin)
         position += begin
         left_bytes -= begin
+
+
+def _out_of_reach(wanted: Wanted, failure: OSError) -> Line:
+    """The log directory has heard of it; such old clients do not know that a disk can fail."""
+    partition = wanted.partition
+    assert partition is not None, wanted
+    return _refused(wanted, NotLeader(str(partition.hosted.failed(failure))))
 
 
 def _refused(wanted: Wanted, failure: KafkaError) -> Line:

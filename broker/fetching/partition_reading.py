@@ -197,8 +197,11 @@ class PartitionReading:
             at_least_one=at_least_one,
         )
         records = portion.records
-        if records.length <= limit_bytes and not (at_least_one or self._is_whole(records)):
-            return _empty_line(asked, partition)
+        if records.length <= limit_bytes and not at_least_one:
+            with partition.hosted:
+                is_whole = self._is_whole(records)
+            if not is_whole:
+                return _empty_line(asked, partition)
         return Line(
             partition_index=asked.partition,
             error_code=0,

@@ -1,6 +1,8 @@
 """Fetched records for clients that do not know their format."""
 
 import asyncio
+import errno
+from types import SimpleNamespace
 
 import pytest
 
@@ -70,6 +72,23 @@ async def test_a_topic_stored_with_zstd_is_not_for_old_versions(tmp_path, versio
     (line,) = lines(bench.fetched(request(asked()), version=version))
     assert errors(bench.fetched(request(asked()), version=version)) == [error]
     assert (line.records is None) == (error != "NONE")
+
+
+async def test_a_disk_that_fails_meanwhile_is_offline_and_old_clients_look_elsewhere(
+    tmp_path, monkeypatch, caplog
+):
+    bench = FetchBench(tmp_path)
+    partition = bench.lead()
+    append(partition, b"a")
+
+    def fail(*_):
+        raise OSError(errno.EIO, "it cannot be read")
+
+    monkeypatch.setattr(down_conversion, "files", SimpleNamespace(read_at=fail))
+    response = await in_the_end(bench.fetched(request(asked()), version=3))
+    assert errors(response) == ["NOT_LEADER_OR_FOLLOWER"]
+    assert not partition.hosted.directory.is_online
+    assert "Traceback" not in caplog.text
 
 
 async def test_a_producers_own_zstd_stops_conversion_where_it_is_met(tmp_path):

@@ -1,9 +1,11 @@
 """Fetch: what is read, how much of it, and when it is answered."""
 
+import errno
 from types import SimpleNamespace
 
 import pytest
 
+from odradek.broker.fetching import partition_reading
 from odradek.broker.handlers import fetch
 from odradek.broker.metadata.picture import Node
 from odradek.protocol.api.fetch import FetchRequest, FetchResponse
@@ -159,6 +161,21 @@ async def test_old_clients_are_not_told_of_failed_disks(tmp_path):
     partition.hosted.directory.fail(OSError("broken"), "a test")
     for version, error in [(5, "NOT_LEADER_OR_FOLLOWER"), (6, "KAFKA_STORAGE_ERROR")]:
         assert errors(bench.fetched(request(asked()), version=version)) == [error]
+
+
+async def test_a_disk_that_fails_as_batches_are_measured_fails_its_partitions_alone(
+    tmp_path, monkeypatch
+):
+    bench = FetchBench(tmp_path)
+    for index in range(2):
+        append(bench.lead(index), b"a")
+
+    def fail(*_):
+        raise OSError(errno.EIO, "it cannot be read")
+
+    monkeypatch.setattr(partition_reading, "files", SimpleNamespace(read_at=fail))
+    response = bench.fetched(request(asked(0), asked(1)), version=6)
+    assert errors(response) == ["NONE", "KAFKA_STORAGE_ERROR"]
 
 
 async def test_a_log_in_doubt_is_not_read_even_where_it_is_empty(tmp_path):

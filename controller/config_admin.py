@@ -48,6 +48,7 @@ from odradek.controller.store.base import (
 )
 from odradek.controller.store.payloads.config import ConfigChange as ConfigNotice
 from odradek.controller.store.payloads.config import EntityConfig
+from odradek.controller.store.payloads.fields import PayloadDamaged
 from odradek.controller.topic_names import is_topic_name
 from odradek.protocol.errors import InvalidRequest, UnknownTopicOrPartition
 from odradek.storage.settings import TopicSettings
@@ -141,7 +142,7 @@ class ConfigAdmin:
         around = (*_parents(entity), entity.path)
         outcomes = await self._run([*map(Get, around), *map(Children, around)])
         places = [
-            _Place(path, node, children_count=len(below) if isinstance(below, list) else 0)
+            _Place(path, node, _content(path, node), len(below) if isinstance(below, list) else 0)
             for path, node, below in zip(
                 around, outcomes[: len(around)], outcomes[len(around) :], strict=True
             )
@@ -164,12 +165,17 @@ class _Place:
 
     path: str
     node: Node | None
+    content: EntityConfig
     children_count: int
 
-    @property
-    def content(self) -> EntityConfig:
-        value = b"" if self.node is None else self.node.value
-        return EntityConfig.decode(value, self.path)
+
+def _content(path: str, node: Node | None) -> EntityConfig:
+    """Nothing if it cannot be read, as in Kafka: what is written next mends it."""
+    try:
+        return EntityConfig.decode(b"" if node is None else node.value, path)
+    except PayloadDamaged as damage:
+        log.error("What is configured counts as nothing: %s", damage)
+        return EntityConfig({})
 
 
 @dataclass(frozen=True, slots=True)

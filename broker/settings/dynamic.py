@@ -29,6 +29,7 @@ from __future__ import annotations
 import logging
 from collections import defaultdict
 from collections.abc import Callable, Collection, Mapping
+from itertools import combinations
 from typing import Any, Protocol, TypeVar
 
 from odradek.broker.settings.consumer_groups import OneGroupSettings
@@ -200,17 +201,18 @@ class DynamicSettings:
             return self.current.topic(kept)
         except SettingError as broken:
             log.error("The configuration of topic %s is ignored in part: %s", topic, broken)
-            return self._without_one(kept)
+            return self._without_few(kept)
 
-    def _without_one(self, config: Texts) -> TopicSettings:
+    def _without_few(self, config: Texts) -> TopicSettings:
         """Rules between settings concern few of them; the others must hold, or records might go."""
-        for left_out in config:
-            try:
-                return self.current.topic(
-                    {name: config[name] for name in config if name != left_out}
-                )
-            except SettingError as broken:
-                log.debug("Nor without %s: %s", left_out, broken)
+        for count in range(1, len(config)):
+            for left_out in combinations(config, count):
+                try:
+                    return self.current.topic(
+                        {name: text for name, text in config.items() if name not in left_out}
+                    )
+                except SettingError as broken:
+                    log.debug("Nor without %s: %s", ", ".join(left_out), broken)
         return self.current.topic({})
 
 

@@ -54,6 +54,15 @@ async def set_to(admin, entity, config):
 # Topics
 
 
+@pytest.mark.parametrize("damage", [b"{", b"[]", b'{"config": 7}'])
+async def test_what_cannot_be_read_counts_as_nothing_and_is_mended(stores, caplog, damage):
+    store, admin = await opened(stores, "t")
+    await store.create(T.path, damage)
+    await admin.alter_topic("t", [setting("retention.ms", "1")])
+    assert await config_of(store, T) == {"retention.ms": "1"}
+    assert [record.levelname for record in caplog.records] == ["ERROR"]
+
+
 async def test_a_topic_is_altered_and_all_brokers_are_told(stores):
     store, admin = await opened(stores, "t")
     await admin.alter_topic("t", [setting("retention.ms", "1")])

@@ -194,6 +194,26 @@ async def test_of_values_that_do_not_go_together_one_is_ignored_and_the_others_h
     assert [record.levelname for record in caplog.records] == ["ERROR"]
 
 
+async def test_where_two_rules_are_broken_all_others_hold(monkeypatch):
+    rules = [{"retention.ms", "retention.bytes"}, {"segment.ms", "segment.bytes"}]
+    as_it_is = ServerSettings.topic
+
+    def strict(server, config):
+        for rule in rules:
+            if rule <= config.keys():
+                raise SettingError(min(rule), "7", "does not go with the other")
+        return as_it_is(server, config)
+
+    monkeypatch.setattr(ServerSettings, "topic", strict)
+    settings = dynamic()
+    names = {"max.message.bytes", "retention.ms", "retention.bytes", "segment.ms", "segment.bytes"}
+    await settings.take(T, dict.fromkeys(sorted(names), "77777"))
+    topic = settings.topic("t")
+    own = [name for name in names if topic.describe(name).layer is Layer.TOPIC]
+    assert len(own) == 3
+    assert "max.message.bytes" in own
+
+
 async def test_what_has_no_effect_is_told_once(caplog):
     settings = dynamic()
     for roll_ms in "56":

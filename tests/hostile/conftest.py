@@ -4,19 +4,14 @@ After every test it is alive, has logged no mistake of its own, has given back w
 made to take, and a client that did no wrong was served all the time.
 """
 
-import time
-
 import pytest
 
 from tests.support.broker_process import BrokerProcess
 from tests.support.healthy_client import HealthyClient
 from tests.support.minimal_requests import prepared
-from tests.support.resident_memory import MB, resident_bytes
+from tests.support.resident_memory import KEPT_BYTES_MAX, MB, resident_bytes, wait_for
 
-KEPT_BYTES_MAX = 32 * MB
 LOG_BYTES_MAX = MB
-SETTLE_S = 15
-
 
 #: Else a crowd waits for the kernel, which tries again after a second.
 LONG_BACKLOG = "socket.listen.backlog.size=2048"
@@ -30,13 +25,23 @@ def broker(tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def scene(broker):
+def once(broker):
+    """What a module has done once before memory is looked at; of most, nothing."""
+
+
+@pytest.fixture(scope="module")
+def settled(broker):
     made = prepared(broker.address, str(broker.data_dir))
     with HealthyClient(broker.address) as client:
         # What the first requests make, such as compiled schemas, is kept for good.
-        wait_for(lambda: client.rounds >= 50)
+        wait_for(lambda: client.rounds >= 50, timeout_s=60)
+    return made
+
+
+@pytest.fixture(scope="module")
+def scene(broker, settled, once):
     before = resident_bytes(broker.pid)
-    yield made
+    yield settled
     wait_for(lambda: resident_bytes(broker.pid) - before < KEPT_BYTES_MAX)
 
 
@@ -48,10 +53,3 @@ def unharmed(broker, scene):
     wait_for(lambda: resident_bytes(broker.pid) - before < KEPT_BYTES_MAX)
     assert "Traceback" not in broker.log_text, broker.log_tail()
     assert broker.log.stat().st_size - log_bytes < LOG_BYTES_MAX
-
-
-def wait_for(is_so):
-    deadline = time.monotonic() + SETTLE_S
-    while not is_so():
-        assert time.monotonic() < deadline
-        time.sleep(0.05)

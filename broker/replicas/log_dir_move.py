@@ -11,7 +11,8 @@ meanwhile, it is copied too, and all is tried again.
 A copy that is found when the broker starts, or whose move was broken off, goes on where it was:
 ``resume``.  If its directory was out of reach meanwhile, the log may have become another: its topic
 was deleted and made again, or it was cut and has grown since.  So a copy of another topic is
-removed, and any other is cut where the two part, by their leaders' epochs.
+removed, and any other is cut where the two part, by their leaders' epochs; if even then they do not
+end alike (a power cut needs no new leader), it begins anew.
 
 Invariant: of a partition, at most one move is under way.
 Owner: the event loop.
@@ -34,6 +35,7 @@ from odradek.protocol.errors import (
     UnknownTopicOrPartition,
 )
 from odradek.protocol.file_region import FileRegion
+from odradek.protocol.records.batch import HEADER_BYTES
 from odradek.protocol.types import TopicPartition
 from odradek.storage import files
 from odradek.storage.log import Log
@@ -211,8 +213,6 @@ class LogDirMove:
         self._now_ms = now_ms
         #: How many of the log's truncations the copy has followed.
         self._cuts_seen = len(current.log.cuts)
-        #: Where the copy is to be cut for what came before.
-        self._cuts_before = [agreed_end(current.log, future.log)]
 
     async def run(
         self, *, on_swapped: Callable[[], None], on_start_moved: Callable[[], None]
@@ -222,6 +222,8 @@ class LogDirMove:
         ``on_start_moved`` is called when the copy has followed the log's start.
         """
         self._on_start_moved = on_start_moved
+        #: Where the copy is to be cut for what came before.
+        self._cuts_before = [self._agreed_end()]
         partition = self._current.partition
         naming = None
         while naming is None:
@@ -256,6 +258,15 @@ class LogDirMove:
                 records = await self._disk.run(*read)
             if self._has_same_records:
                 self._append(records)
+
+    def _agreed_end(self) -> int:
+        """Up to where both have the same records."""
+        current, future = self._current, self._future
+        start = max(current.log.start_offset, future.log.start_offset)
+        end = same_epochs_end(current.log, future.log)
+        if start < end and _header_at(current, end - 1) != _header_at(future, end - 1):
+            return start
+        return end
 
     async def _align(self) -> None:
         """Cut from the copy what the log has lost at its end, or begin it anew at the start."""
@@ -297,8 +308,8 @@ class LogDirMove:
             self._on_start_moved()
 
 
-def agreed_end(one: Log, other: Log) -> int:
-    """Up to where two logs have the same records: an epoch has but one at an offset."""
+def same_epochs_end(one: Log, other: Log) -> int:
+    """Up to where two logs have records of the same leaders."""
     start = max(one.start_offset, other.start_offset)
     end = min(one.end_offset, other.end_offset)
     entries = (*one.epochs.entries, *other.epochs.entries)
@@ -307,6 +318,14 @@ def agreed_end(one: Log, other: Log) -> int:
         if is_shared and one.epochs.epoch_of(offset) != other.epochs.epoch_of(offset):
             return offset
     return end
+
+
+def _header_at(hosted: HostedLog, offset: int) -> bytes:
+    """Of the batch that holds the offset, with its checksum; nothing if there is none."""
+    with hosted as log:
+        region = log.read(offset, max_bytes=HEADER_BYTES, up_to=log.end_offset)
+        length = min(region.length, HEADER_BYTES)
+        return files.read_at(region.descriptor, length, region.position) if length else b""
 
 
 def _follow(copy: Log, source: Log) -> bool:

@@ -8,9 +8,11 @@ from odradek.broker.replicas.delete_records import RecordDeletion
 from odradek.broker.replicas.log_dir_move import LogDirMove
 from odradek.protocol.errors import KafkaStorageError
 from odradek.protocol.types import Uuid
+from odradek.storage.manager.disk_work import carry_out
 from tests.broker.replicas.test_log_dir_move import EVENTS, Bench, directories_of
 from tests.support.fetches import append
 from tests.support.log_managers import copied
+from tests.support.logs import NOW_MS
 
 WAIT_S = 10
 
@@ -66,6 +68,23 @@ async def test_a_copy_that_missed_a_truncation_is_cut_when_it_goes_on(tmp_path):
     await bench.ended()
     assert bench.partition.hosted.directory is target
     assert bench.values() == [b"%d" % number for number in range(5)] + [b"new"] * 30
+
+
+async def test_a_copy_of_what_a_power_cut_has_undone_begins_anew(tmp_path):
+    bench = Bench(tmp_path)
+    for number in range(10):
+        append(bench.partition, b"%d" % number)
+    target = bench.others[0]
+    copied(bench.hosting.logs, EVENTS, target)
+    # The leader is the same, in the same epoch.
+    carry_out(bench.hosting.logs.truncate(bench.partition.hosted, 5, now_ms=NOW_MS))
+    bench.partition.cut()
+    for _ in range(10):
+        append(bench.partition, b"new")
+    bench.moves.resume(EVENTS)
+    await bench.ended()
+    assert bench.partition.hosted.directory is target
+    assert bench.values() == [b"%d" % number for number in range(5)] + [b"new"] * 10
 
 
 def hold_the_end_back(bench, monkeypatch):

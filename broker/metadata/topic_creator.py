@@ -30,6 +30,8 @@ log = logging.getLogger(__name__)
 
 #: For how long the tree is waited for; longer than it takes, shorter than any client.
 CREATION_S = 3.0
+#: No more are begun while so many topics wait for the tree; a guess.
+IN_CREATION_MAX = 1000
 
 Created = dict[str, KafkaError]
 Start = Callable[[Coroutine[Any, Any, Created], str], "asyncio.Task[Created]"]
@@ -71,10 +73,11 @@ class TopicCreator:
     async def create(self, names: Collection[str]) -> Created:
         """What whoever asked for each is told: at best that it has no leader yet."""
         told: Created = {}
+        is_full = len(self._in_creation) >= IN_CREATION_MAX
         for name in names:
             if not is_topic_name(name):
                 told[name] = InvalidTopic()
-            elif name in self._in_creation:
+            elif is_full or name in self._in_creation:
                 told[name] = UnknownTopicOrPartition()
         to_create = [name for name in dict.fromkeys(names) if name not in told]
         if not to_create:

@@ -115,6 +115,20 @@ async def test_nobody_waits_for_long_while_the_store_is_out_of_reach(monkeypatch
     assert topics.created == ["t"]
 
 
+async def test_only_so_many_are_in_creation_at_a_time(monkeypatch):
+    monkeypatch.setattr(topic_creator, "CREATION_S", 0.01)
+    monkeypatch.setattr(topic_creator, "IN_CREATION_MAX", 2)
+    topics = FakeTopics()
+    topics.gate = asyncio.Event()
+    creating = creator(topics)
+    assert set((await told(creating, "a", "b", "c")).values()) == {"LEADER_NOT_AVAILABLE"}
+    assert await told(creating, "d") == {"d": "UNKNOWN_TOPIC_OR_PARTITION"}
+    topics.gate.set()
+    for _ in range(10):
+        await asyncio.sleep(0)
+    assert await told(creating, "d") == {"d": "LEADER_NOT_AVAILABLE"}
+
+
 async def test_if_the_session_ends_meanwhile_clients_ask_again(monkeypatch, caplog):
     topics, plan = FakeTopics(), FakeTopics.plan_topics
 

@@ -185,16 +185,18 @@ def _usual_batch(records: Buffer, rules: AppendRules) -> RecordBatch | None:
     except CorruptMessage:
         return None
     size_bytes, attributes, count = batch.size_bytes, batch.attributes, batch.count
+    codec_bits = attributes & ~TRANSACTIONAL_FLAG  # and nothing else, if it is usual
+    is_anonymous = batch.producer_id == NO_PRODUCER_ID and attributes == codec_bits
     is_usual = (
         batch.base_offset == 0
         and size_bytes == len(records)
         and size_bytes <= rules.max_message_bytes
         and size_bytes <= rules.segment_bytes
-        and 0 <= attributes <= _ZSTD  # signed: bit 15 makes it negative, and hides all others
+        and 0 <= codec_bits <= _ZSTD  # signed: bit 15 makes it negative, and hides all others
         and count == batch.last_offset_delta + 1
-        and (attributes or _first_record_fits(records, size_bytes, count))
+        and (codec_bits or _first_record_fits(records, size_bytes, count))
         and batch.max_timestamp >= batch.base_timestamp
-        and (batch.producer_id == NO_PRODUCER_ID or _has_producer(batch))
+        and (is_anonymous or _has_producer(batch))
     )
     if not is_usual:
         return None

@@ -156,8 +156,10 @@ def valid_batch(
         usual = _usual_batch(records, rules)
         if usual is not None:
             return usual
-    if origin is _COORDINATOR and rules.takes_own_batches:
-        return _own_batch(records, rules)
+    if origin is _COORDINATOR and not rules.is_append_time:
+        own = _own_batch(records, rules)
+        if own is not None:
+            return own
     if not whole_batch_bytes(records, 0):
         return None
     if records[MAGIC_POSITION] != MAGIC:
@@ -204,9 +206,14 @@ def _usual_batch(records: Buffer, rules: AppendRules) -> RecordBatch | None:
     return batch
 
 
-def _own_batch(records: Buffer, rules: AppendRules) -> RecordBatch:
-    """One that was made in this process a moment ago: only its size is not known to be right."""
+def _own_batch(records: Buffer, rules: AppendRules) -> RecordBatch | None:
+    """One that was made in this process a moment ago: only its size is not known to be right.
+
+    None if it has to be packed in another way.
+    """
     batch = RecordBatch(records)
+    if rules.codec is not None and _has_other_codec(batch, rules.codec):
+        return None
     if batch.size_bytes > rules.max_message_bytes:
         raise _too_large(batch, rules)
     if batch.size_bytes > rules.segment_bytes:

@@ -152,14 +152,13 @@ def valid_batch(
 
     It lies in ``records`` itself unless it had to be rewritten.
     """
+    ready = None
     if rules.takes_usual_batches and origin is _CLIENT:
-        usual = _usual_batch(records, rules)
-        if usual is not None:
-            return usual
-    if origin is _COORDINATOR and not rules.is_append_time:
-        own = _own_batch(records, rules)
-        if own is not None:
-            return own
+        ready = _usual_batch(records, rules)
+    elif origin is _COORDINATOR and not rules.is_append_time:
+        ready = _own_batch(records, rules)
+    if ready is not None:
+        return ready
     if not whole_batch_bytes(records, 0):
         return None
     if records[MAGIC_POSITION] != MAGIC:

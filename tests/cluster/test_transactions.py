@@ -47,7 +47,8 @@ def create(cluster, here, there, third):
     """Each partition has two replicas, and both have to be in sync."""
     ids = [cluster.brokers.index(each) for each in (here, there, third)]
     placed = [[ids[0], ids[1]], [ids[0], ids[2]], [ids[1], ids[0]], [ids[1], ids[2]]]
-    new = NewTopic(TOPIC, replica_assignment=placed, config={"min.insync.replicas": "2"})
+    config = {"min.insync.replicas": "2"}
+    new = NewTopic(TOPIC, len(placed), replica_assignment=placed, config=config)
     for made in cluster.admin.create_topics([new]).values():
         made.result()
     wait_until(lambda: in_sync(cluster, here) == [2, 2, 2, 2])

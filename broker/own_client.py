@@ -9,6 +9,7 @@ Owner: the event loop.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from typing import Any
 
@@ -52,8 +53,8 @@ class OwnClient:
         if isinstance(answer, Message):
             return answer
         assert answer is not None, call
-        # A task, since it has to come to its end although nobody may wait for it any more.
-        return self._start(_awaited(route, call, answer), f"own {key.name}")
+        # By a connection, nobody who goes away would keep it from coming to its end.
+        return asyncio.shield(self._start(_awaited(route, call, answer), f"own {key.name}"))
 
     def close(self) -> None:
         self._is_closed = True

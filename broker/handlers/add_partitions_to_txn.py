@@ -69,35 +69,40 @@ def handle(
 ) -> Response | Awaitable[Response | Parked[Response]]:
     all_asked = _asked(call)
     if sum(len(topic.partitions) for asked in all_asked for topic in asked.topics) > FEW:
-        return _answer_in_turns(transactions, cluster, call)
+        return _answer_in_turns(transactions, cluster, call, all_asked)
     outcomes = [
         _outcome(transactions, dict(_checked(cluster, asked, call)), asked, call)
         for asked in all_asked
     ]
     if any(each.waiting is not None for each in outcomes):
-        return Parked(partial(_answer_later, call, outcomes), ends_alone=True)
-    return _response(call, _lines(call, outcomes))
+        return Parked(partial(_answer_later, call, all_asked, outcomes), ends_alone=True)
+    return _response(call, all_asked, _lines(all_asked, outcomes))
 
 
 async def _answer_in_turns(
-    transactions: TransactionCoordinator, cluster: Cluster, call: Call[Request]
+    transactions: TransactionCoordinator,
+    cluster: Cluster,
+    call: Call[Request],
+    all_asked: Sequence[Asked],
 ) -> Response | Parked[Response]:
     turn, outcomes = Turn(), []
-    for asked in _asked(call):
+    for asked in all_asked:
         checked = await turn.listed(_checked(cluster, asked, call))
         outcomes.append(_outcome(transactions, dict(checked), asked, call))
     if any(each.waiting is not None for each in outcomes):
-        return Parked(partial(_answer_later, call, outcomes), ends_alone=True)
-    return _response(call, await turn.listed(_lines(call, outcomes)))
+        return Parked(partial(_answer_later, call, all_asked, outcomes), ends_alone=True)
+    return _response(call, all_asked, await turn.listed(_lines(all_asked, outcomes)))
 
 
-async def _answer_later(call: Call[Request], outcomes: Sequence[Outcome]) -> Response:
+async def _answer_later(
+    call: Call[Request], all_asked: Sequence[Asked], outcomes: Sequence[Outcome]
+) -> Response:
     """Each in turn: what the first waited for, the others had time for as well."""
     known = []
     for outcome in outcomes:
         failure = None if outcome.waiting is None else await outcome.waiting
         known.append(outcome if failure is None else Outcome({}, code_of(failure)))
-    return _response(call, await Turn().listed(_lines(call, known)))
+    return _response(call, all_asked, await Turn().listed(_lines(all_asked, known)))
 
 
 def _asked(call: Call[Request]) -> list[Asked]:
@@ -156,9 +161,9 @@ def _outcome(
     return Outcome({}, waiting=waiting)
 
 
-def _lines(call: Call[Request], outcomes: Iterable[Outcome]) -> Iterator[Line]:
+def _lines(all_asked: Sequence[Asked], outcomes: Iterable[Outcome]) -> Iterator[Line]:
     """Of all partitions, in the order in which they were asked for."""
-    for asked, outcome in zip(_asked(call), outcomes, strict=True):
+    for asked, outcome in zip(all_asked, outcomes, strict=True):
         codes, otherwise = outcome.codes, outcome.otherwise
         for topic in asked.topics:
             for number in topic.partitions:
@@ -166,7 +171,7 @@ def _lines(call: Call[Request], outcomes: Iterable[Outcome]) -> Iterator[Line]:
                 yield Line(partition_index=number, partition_error_code=code)
 
 
-def _response(call: Call[Request], lines: Iterable[Line]) -> Response:
+def _response(call: Call[Request], all_asked: Sequence[Asked], lines: Iterable[Line]) -> Response:
     left = iter(lines)
     results = [
         Response.TransactionResult(
@@ -178,7 +183,7 @@ def _response(call: Call[Request], lines: Iterable[Line]) -> Response:
                 for topic in asked.topics
             ],
         )
-        for asked in _asked(call)
+        for asked in all_asked
     ]
     if call.version >= _FIRST_VERSION_OF_BROKERS:
         return Response(throttle_time_ms=0, results_by_transaction=results)
@@ -190,5 +195,5 @@ def refused(call: Call[Request], failure: KafkaError) -> AddPartitionsToTxnRespo
     """All of it, for one reason."""
     if call.version >= _FIRST_VERSION_OF_BROKERS:
         return Response(throttle_time_ms=0, error_code=code_of(failure))
-    outcome = Outcome({}, code_of(failure))
-    return _response(call, _lines(call, [outcome]))
+    all_asked, outcome = _asked(call), Outcome({}, code_of(failure))
+    return _response(call, all_asked, _lines(all_asked, [outcome]))

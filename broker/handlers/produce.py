@@ -249,7 +249,7 @@ class Appending:
         return claimed > RECORDS_PER_TURN or self.has_many_entries
 
     def needs_verification(self) -> bool:
-        """Whether somebody has to be asked about the transaction, and it has been begun to.
+        """Whether somebody has to be asked about the transaction.
 
         Raises InvalidProducerIdMapping.
         """

@@ -122,7 +122,7 @@ def verification_of(
     version: int,
     now_ms: int,
 ) -> Verification | None:
-    """Begun; None if nobody has to be asked.  Raises InvalidProducerIdMapping."""
+    """None if nobody has to be asked.  Raises InvalidProducerIdMapping."""
     knowledge = _KNOWLEDGE[version]
     producer: tuple[int, int] | None = None
     places: list[Place] = []
@@ -144,8 +144,7 @@ def verification_of(
     if producer is None or not places:
         return None
     transaction = ClaimedTransaction(transactional_id, *producer)
-    verification = Verification(transaction, knowledge, places, now_ms)
-    return verification if verification.begin() else None
+    return Verification(transaction, knowledge, places, now_ms)
 
 
 def _told(error: ErrorCode, knowledge: Knowledge) -> KafkaError:

@@ -68,8 +68,6 @@ def handle(
         shard = groups.shard_of_members(call.request.group_id)
     except KafkaError as failure:
         return committing.refused(failure)
-    if not committing.begin(shard):
-        return committing.commit(shard, None)
     transaction = ClaimedTransaction(call.request.transactional_id, *committing.producer)
     known = verified(
         partial(committing.begin, shard),

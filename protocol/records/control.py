@@ -13,12 +13,24 @@ from enum import IntEnum
 from struct import Struct
 
 from odradek.protocol.errors import CorruptMessage
-from odradek.protocol.records.builder import BatchBuilder, BatchFields
-from odradek.protocol.records.record import Record
+from odradek.protocol.records.batch import (
+    ATTRIBUTES_POSITION,
+    CHECKSUM_POSITION,
+    CONTROL_FLAG,
+    HEADER,
+    HEADER_BYTES,
+    LOG_OVERHEAD_BYTES,
+    MAGIC,
+    NO_SEQUENCE,
+    TRANSACTIONAL_FLAG,
+)
+from odradek.protocol.records.crc32c import crc32c
+from odradek.protocol.records.record import Record, write_record
 
 _KEY = Struct(">hh")
 _VALUE = Struct(">hi")
 _VERSION = 0
+_CHECKSUM = Struct(">I")
 
 
 class ControlType(IntEnum):
@@ -80,19 +92,33 @@ def marker_batch(
     partition_leader_epoch: int = -1,
 ) -> bytearray:
     """The batch by which a partition learns that a transaction of this producer has ended."""
-    fields = BatchFields(
-        base_offset=base_offset,
-        partition_leader_epoch=partition_leader_epoch,
-        producer_id=producer_id,
-        producer_epoch=producer_epoch,
-        is_transactional=True,
-        is_control=True,
-    )
     kind = ControlType.COMMIT if marker.is_commit else ControlType.ABORT
-    builder = BatchBuilder(fields)
-    builder.append(
-        timestamp=timestamp,
+    buffer = bytearray(HEADER_BYTES)
+    write_record(
+        buffer,
+        timestamp_delta=0,
+        offset_delta=0,
         key=_KEY.pack(_VERSION, kind),
         value=_VALUE.pack(_VERSION, marker.coordinator_epoch),
+        headers=(),
     )
-    return builder.build()
+    HEADER.pack_into(
+        buffer,
+        0,
+        base_offset,
+        len(buffer) - LOG_OVERHEAD_BYTES,
+        partition_leader_epoch,
+        MAGIC,
+        0,
+        TRANSACTIONAL_FLAG | CONTROL_FLAG,
+        0,
+        timestamp,
+        timestamp,
+        producer_id,
+        producer_epoch,
+        NO_SEQUENCE,
+        1,
+    )
+    checksum = crc32c(memoryview(buffer)[ATTRIBUTES_POSITION:])
+    _CHECKSUM.pack_into(buffer, CHECKSUM_POSITION, checksum)
+    return buffer

@@ -152,12 +152,13 @@ def valid_batch(
 
     It lies in ``records`` itself unless it had to be rewritten.
     """
+    ready = None
     if rules.takes_usual_batches and origin is _CLIENT:
-        usual = _usual_batch(records, rules)
-        if usual is not None:
-            return usual
-    if origin is _COORDINATOR and rules.takes_own_batches:
-        return _own_batch(records, rules)
+        ready = _usual_batch(records, rules)
+    elif origin is _COORDINATOR and not rules.is_append_time:
+        ready = _own_batch(records, rules)
+    if ready is not None:
+        return ready
     if not whole_batch_bytes(records, 0):
         return None
     if records[MAGIC_POSITION] != MAGIC:
@@ -185,16 +186,18 @@ def _usual_batch(records: Buffer, rules: AppendRules) -> RecordBatch | None:
     except CorruptMessage:
         return None
     size_bytes, attributes, count = batch.size_bytes, batch.attributes, batch.count
+    codec_bits = attributes & ~TRANSACTIONAL_FLAG  # and nothing else, if it is usual
+    is_anonymous = batch.producer_id == NO_PRODUCER_ID and attributes == codec_bits
     is_usual = (
         batch.base_offset == 0
         and size_bytes == len(records)
         and size_bytes <= rules.max_message_bytes
         and size_bytes <= rules.segment_bytes
-        and 0 <= attributes <= _ZSTD  # signed: bit 15 makes it negative, and hides all others
+        and 0 <= codec_bits <= _ZSTD  # signed: bit 15 makes it negative, and hides all others
         and count == batch.last_offset_delta + 1
-        and (attributes or _first_record_fits(records, size_bytes, count))
+        and (codec_bits or _first_record_fits(records, size_bytes, count))
         and batch.max_timestamp >= batch.base_timestamp
-        and (batch.producer_id == NO_PRODUCER_ID or _has_producer(batch))
+        and (is_anonymous or _has_producer(batch))
     )
     if not is_usual:
         return None
@@ -202,9 +205,14 @@ def _usual_batch(records: Buffer, rules: AppendRules) -> RecordBatch | None:
     return batch
 
 
-def _own_batch(records: Buffer, rules: AppendRules) -> RecordBatch:
-    """One that was made in this process a moment ago: only its size is not known to be right."""
+def _own_batch(records: Buffer, rules: AppendRules) -> RecordBatch | None:
+    """One that was made in this process a moment ago: only its size is not known to be right.
+
+    None if it has to be packed in another way.
+    """
     batch = RecordBatch(records)
+    if rules.codec is not None and _has_other_codec(batch, rules.codec):
+        return None
     if batch.size_bytes > rules.max_message_bytes:
         raise _too_large(batch, rules)
     if batch.size_bytes > rules.segment_bytes:

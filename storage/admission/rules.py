@@ -30,8 +30,6 @@ class AppendRules:
     walks_records: bool = field(init=False)
     #: Whether a batch as producers usually send it is appended as it is.
     takes_usual_batches: bool = field(init=False)
-    #: Whether a batch that a coordinator of ours has made is.
-    takes_own_batches: bool = field(init=False)
 
     def __post_init__(self) -> None:
         bounded = self.before_max_ms < UNBOUNDED_MS or self.after_max_ms < UNBOUNDED_MS
@@ -39,8 +37,6 @@ class AppendRules:
         object.__setattr__(self, "walks_records", walks)
         usual = self.codec is None and not walks and not self.is_append_time
         object.__setattr__(self, "takes_usual_batches", usual)
-        own = self.codec is None and not self.is_append_time
-        object.__setattr__(self, "takes_own_batches", own)
 
 
 # Thousands of logs have a handful of different settings.

@@ -62,7 +62,8 @@ async def test_what_is_refused_is_an_answer(failure, waits, caplog):
     assert bool(caplog.records) == is_ours
 
 
-async def test_what_has_to_wait_comes_to_its_end_although_nobody_waits_for_it():
+@pytest.mark.parametrize("waits", [False, True], ids=["nobody waits", "who waits goes away"])
+async def test_what_has_to_wait_comes_to_its_end_although(waits):
     gate, is_done = asyncio.Event(), asyncio.Event()
 
     async def rest():
@@ -73,9 +74,12 @@ async def test_what_has_to_wait_comes_to_its_end_although_nobody_waits_for_it():
     async def begin():
         return Parked(rest)
 
-    client(lambda call: begin()).ask(REQUEST, version=3)
+    asked = client(lambda call: begin()).ask(REQUEST, version=3)
+    if waits:
+        with pytest.raises(TimeoutError):
+            await asyncio.wait_for(asked, 0.001)
     gate.set()
-    await is_done.wait()
+    await asyncio.wait_for(is_done.wait(), 30)
 
 
 async def test_when_the_broker_stops_it_asks_no_more():

@@ -70,7 +70,7 @@ def business_under_kills(tmp_path, seed):
 
 
 def reached_by(wire, path, port):
-    """A broker that all the world, its own coordinator included, reaches by the wire alone."""
+    """A broker that all others reach by the wire alone; it asks itself by none."""
     advertised = f"advertised.listeners=PLAINTEXT://{wire.address}"
     return BrokerProcess(path, *SETTINGS, advertised, port=port)
 

@@ -64,6 +64,7 @@ class Participants:
         #: Called before anything is written.
         self.on_write: Callable[[], None] = lambda: None
         self.node = Node(1, "here", 9092, None)
+        self.other = Node(2, "there", 9092, None)
         self.logs: defaultdict[TopicPartition, ParticipantLog] = defaultdict(ParticipantLog)
         #: Partitions that are deleted, and topics that are there and not known of yet.
         self.deleted: set[TopicPartition] = set()
@@ -75,8 +76,9 @@ class Participants:
         #: What a partition will say, one after the other, instead of taking the marker.
         self.refusals: defaultdict[TopicPartition, list[ErrorCode]] = defaultdict(list)
         self.is_closed = False
-        #: Whether the coordinator's broker leads them all, and so writes in the same call.
+        #: Whether the coordinator's broker leads them, but for some, and writes in the same call.
         self.is_here = False
+        self.elsewhere: set[TopicPartition] = set()
 
     def partition(self, topic: str, partition: int) -> Any:
         is_known = topic not in self.unknown and (topic, partition) not in self.deleted
@@ -84,8 +86,9 @@ class Participants:
 
     def leader_node(self, topic: str, partition: int, *, listener: str) -> Node | None:
         assert listener == "INSIDE"
-        is_led = (topic, partition) not in self.leaderless
-        return self.node if is_led and self.partition(topic, partition) else None
+        if (topic, partition) in self.leaderless or not self.partition(topic, partition):
+            return None
+        return self.other if (topic, partition) in self.elsewhere else self.node
 
     async def has_partition(self, partition: TopicPartition) -> bool:
         return partition not in self.deleted
@@ -93,9 +96,9 @@ class Participants:
     def write(
         self, node: Node, marker: Marker
     ) -> dict[TopicPartition, int] | Awaitable[dict[TopicPartition, int]]:
-        assert node == self.node
         written = partial(self._written, marker)
-        return written() if self.is_here else Parked(partial(_there, written))
+        is_here = self.is_here and node == self.node
+        return written() if is_here else Parked(partial(_there, written))
 
     def _written(self, marker: Marker) -> dict[TopicPartition, int]:
         if self.lost:

@@ -2,7 +2,6 @@
 
 import asyncio
 from collections.abc import Callable, Coroutine, Iterator
-from dataclasses import replace
 from itertools import count
 from types import SimpleNamespace
 from typing import Any
@@ -228,7 +227,7 @@ async def _waited(ask: Callable[[], Any]) -> None:
 
 def as_logged(transactions: dict[str, Transaction]) -> dict[str, Transaction]:
     """Without what is in no log."""
-    return {name: replace(txn, last_epoch=NO_EPOCH) for name, txn in transactions.items()}
+    return {name: txn._replace(last_epoch=NO_EPOCH) for name, txn in transactions.items()}
 
 
 @pytest.fixture

@@ -112,7 +112,9 @@ class WireProducer:
         partition: int = 0,
         timestamp_ms: int | None = None,
         version: int = 9,
+        leader: WireClient | None = None,
     ) -> str:
+        """``leader`` is where to, if another broker leads the partition."""
         sequence = self.sequences[topic, partition]
         at_ms = int(time.time() * 1000) if timestamp_ms is None else timestamp_ms
         batch = batch_of(
@@ -122,9 +124,10 @@ class WireProducer:
             base_sequence=sequence,
             is_transactional=True,
         )
-        client = PartitionClient("", topic, partition, over=self.wire)
+        wire = leader or self.wire
+        client = PartitionClient("", topic, partition, over=wire)
         asked = client.produce_values(batch) | {"transactional_id": self.transactional_id}
-        answer = client.answer_to_produce(self.wire.call(ApiKey.PRODUCE, version, **asked))
+        answer = client.answer_to_produce(wire.call(ApiKey.PRODUCE, version, **asked))
         if not answer.error_code:
             self.sequences[topic, partition] = sequence + len(values)
         return name_of(answer.error_code)

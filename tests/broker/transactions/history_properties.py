@@ -47,10 +47,12 @@ class TransactionHistory(RuleBasedStateMachine):
         spoken=SPOKEN,
         epochs_left=st.integers(1, 3),
         is_here=st.booleans(),
+        elsewhere=st.sets(WHERE),
     )
-    def begin(self, version, spoken, epochs_left, is_here):
+    def begin(self, version, spoken, epochs_left, is_here, elsewhere):
         self.scene = DyingScene(version=version, id_expiration_ms=EXPIRATION_MS)
         self.scene.participants.is_here = is_here
+        self.scene.participants.elsewhere = elsewhere
         self.clients = []
         self.transactions = []
         self.epochs = {}

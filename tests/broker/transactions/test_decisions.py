@@ -1,7 +1,5 @@
 """Every state and every request: what becomes of the transaction, or what its client is told."""
 
-from dataclasses import replace
-
 import pytest
 
 from odradek.broker.transactions.decisions import (
@@ -367,7 +365,7 @@ def test_completion_leaves_no_partitions(state, after):
 
 @pytest.mark.parametrize("state", State)
 def test_only_open_transactions_run_out_of_time(state):
-    late = replace(transaction(state), started_ms=NOW_MS - TIMEOUT_MS - 1)
+    late = transaction(state)._replace(started_ms=NOW_MS - TIMEOUT_MS - 1)
     assert is_timed_out(late, now_ms=NOW_MS) is (state is OPEN)
     assert not is_timed_out(late, now_ms=NOW_MS - 1)
 

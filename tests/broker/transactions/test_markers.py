@@ -11,15 +11,25 @@ from tests.support.transactions import ID, OURS, PARTITIONS, transaction
 FIRST, SECOND = TopicPartition("events", 0), TopicPartition("events", 1)
 
 
-@pytest.fixture(params=["here", "there"])
+#: Which of the partitions are led by another broker.
+ELSEWHERE = {
+    "both here": set(),
+    "both there": {FIRST, SECOND},
+    "first there": {FIRST},
+    "second there": {SECOND},
+}
+
+
+@pytest.fixture(params=ELSEWHERE)
 def prepared(scene, request):
     """To be completed, when the test says so; the partitions are led here, or by another broker."""
     txn = scene.put(transaction(State.PREPARE_COMMIT))
-    scene.participants.is_here = request.param == "here"
+    scene.participants.is_here = True
+    scene.participants.elsewhere = ELSEWHERE[request.param]
 
     async def complete():
         scene.markers.complete(scene.shard, txn)
-        assert scene.participants.is_here or scene.state() == "PrepareCommit"
+        assert not scene.participants.elsewhere or scene.state() == "PrepareCommit"
 
     def complete_and_wait():
         scene.run(complete())

@@ -334,9 +334,11 @@ def test_control_batches_of_clients_are_refused_whatever_else_they_say():
 class TestBatchesOfACoordinator:
     """Made in this process a moment ago, they are only measured."""
 
-    def test_are_taken_as_they_are(self):
+    @pytest.mark.parametrize("codec", ["producer", "uncompressed"])
+    def test_are_taken_as_they_are(self, codec):
         batch = batch_of(b"no key", base_offset=3)
-        taken = admitted(batch, rules_of(cleanup_policy="compact"), origin=AppendOrigin.COORDINATOR)
+        rules = rules_of(cleanup_policy="compact", compression_type=codec)
+        taken = admitted(batch, rules, origin=AppendOrigin.COORDINATOR)
         assert (taken.first_offset, taken.converted_count) == (0, 0)
 
     @pytest.mark.parametrize(

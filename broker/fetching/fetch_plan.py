@@ -6,8 +6,9 @@ that has records yields at least one whole batch, however large; a later one yie
 than part of one.  Versions up to 2 have hard limits instead: a batch may be cut anywhere.
 
 An answer is due at once if nothing is to be waited for, if it has enough bytes, if a partition has
-an error or a diverging epoch, or if the log goes on in another segment than the one that was read.
-Else it waits until one of its partitions stirs, and all are looked at again.
+an error or a diverging epoch or is better read elsewhere, or if the log goes on in another segment
+than the one that was read.  Else it waits until one of its partitions stirs, and all are looked
+at again.
 
 What nobody knows (UNKNOWN_TOPIC_OR_PARTITION, UNKNOWN_TOPIC_ID) is no reason to answer at once,
 unless all that is wanted is of that kind: a client would ask again and again.
@@ -147,7 +148,11 @@ class FetchPlan:
                 at_least_one = False
                 size_bytes += len(line.records)
                 left_bytes = max(0, left_bytes - len(line.records))
-            elif line.error_code or line.diverging_epoch.epoch >= 0:
+            elif (
+                line.error_code
+                or line.diverging_epoch.epoch >= 0
+                or line.preferred_read_replica >= 0
+            ):
                 has_news = True
                 left_bytes = max(0, left_bytes)  # a limit below none spoils the first only
         if self._is_first_pass and self._unknown:

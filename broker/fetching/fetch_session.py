@@ -3,7 +3,7 @@
 The first fetch of a session names every partition.  Each later one names those of which it wants
 something else now, and those it wants no more.  The answer has a line only for partitions with
 
-    records, an error or a diverging epoch,
+    records, an error, a diverging epoch or a closer replica,
     or a high watermark or a log start that the client has not been told yet.
 
 A partition whose records went out goes to the end of the session, so that none starves behind
@@ -89,6 +89,7 @@ class Wanted:
         line = self.line
         assert line is not None, self
         is_news = bool(line.records) or line.error_code != 0 or line.diverging_epoch.epoch >= 0
+        is_news = is_news or line.preferred_read_replica >= 0
         if line.high_watermark != self.told_high_watermark:
             is_news = True
         if line.log_start_offset != self.told_start_offset:

@@ -13,7 +13,16 @@ FIRST_REST_S = 0.02
 class Followed:
     """A partition in one leader epoch."""
 
-    __slots__ = ("asked_offset", "epoch", "is_new", "partition", "rest_s", "rests_until", "trouble")
+    __slots__ = (
+        "asked_offset",
+        "epoch",
+        "has_all",
+        "is_new",
+        "partition",
+        "rest_s",
+        "rests_until",
+        "trouble",
+    )
 
     def __init__(self, partition: Partition) -> None:
         self.partition = partition
@@ -23,6 +32,8 @@ class Followed:
         #: Where its log ended when it was last asked for; None if it was not.
         self.asked_offset: int | None = None
         self.rests_until = 0.0
+        #: Whether it had all before the leader's high watermark when that was last heard of.
+        self.has_all = False
         #: For how long it rested last, and why; 0 and None once something has been taken.
         self.rest_s = 0.0
         self.trouble: str | None = None
@@ -36,9 +47,10 @@ class Followed:
         self.rest_s = min(most_s, max(FIRST_REST_S, 2 * self.rest_s))
         self.rests_until = now_s + self.rest_s
 
-    def taken(self) -> None:
-        """All is well."""
+    def taken(self, *, high_watermark: int) -> None:
+        """All is well; ``high_watermark`` is the leader's."""
         self.rest_s, self.trouble = 0.0, None
+        self.has_all = self.partition.log.end_offset >= high_watermark
 
     @property
     def is_as_asked(self) -> bool:

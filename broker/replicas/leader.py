@@ -18,12 +18,25 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 
 NOT_HEARD_OF = -1
+#: The epoch of a broker whose fetches do not tell it.
+NOT_TOLD = -1
+#: How long a follower is left alone that the controller does not want in the set.  Kafka has it
+#: proposed again by its next fetch, many times a second.
+REFUSED_FOR_MS = 1_000
 
 
 class Progress:
     """How far a follower has come, as its fetches tell."""
 
-    __slots__ = ("at_end_ms", "end_offset", "fetched_ms", "leaders_end", "start_offset")
+    __slots__ = (
+        "at_end_ms",
+        "broker_epoch",
+        "end_offset",
+        "fetched_ms",
+        "leaders_end",
+        "refused_until_ms",
+        "start_offset",
+    )
 
     def __init__(self, *, at_end_ms: int = 0) -> None:
         """``at_end_ms``: one that was in sync when the leader came is given time."""
@@ -34,6 +47,10 @@ class Progress:
         #: When it fetched last, and where the leader's log ended then.
         self.fetched_ms = 0
         self.leaders_end = 0
+        #: In which of its lives it fetched last (KIP-903).
+        self.broker_epoch = NOT_TOLD
+        #: Until when it is not proposed again.
+        self.refused_until_ms = 0
 
     def note(self, *, end_offset: int, start_offset: int, log_end: int, now_ms: int) -> None:
         if end_offset >= log_end:
@@ -84,6 +101,14 @@ class LeaderRole:
             if replica != local_id
         }
 
+    def take_over(self, newer: LeaderRole) -> None:
+        """What the controller says of the same epoch; what is known of followers stays known."""
+        self.in_sync, self.replicas, self.proposed = newer.in_sync, newer.replicas, None
+        self.followers = {
+            replica: self.followers.get(replica, progress)
+            for replica, progress in newer.followers.items()
+        }
+
     def note_follower(
         self, replica_id: int, *, end_offset: int, start_offset: int, log_end: int, now_ms: int
     ) -> bool:
@@ -125,12 +150,30 @@ class LeaderRole:
 
     # Who is in sync?  None, if nothing is to be proposed.
 
-    def grown(self, replica_id: int, *, high_watermark: int) -> frozenset[int] | None:
+    def broker_epoch_of(self, replica_id: int) -> int:
+        """In which a follower has come as far as is known of it."""
+        progress = self.followers.get(replica_id)
+        return NOT_TOLD if progress is None else progress.broker_epoch
+
+    def refused(self, in_sync: frozenset[int], *, now_ms: int) -> None:
+        """The controller does not agree, most likely because of those who would be new in it."""
+        self.proposed = None
+        for replica in in_sync - self.in_sync:
+            if replica in self.followers:
+                self.followers[replica].refused_until_ms = now_ms + REFUSED_FOR_MS
+
+    def grown(
+        self, replica_id: int, *, high_watermark: int, now_ms: int = 0
+    ) -> frozenset[int] | None:
         """With a follower that has caught up."""
         if self.proposed is not None or replica_id in self.in_sync:
             return None
         progress = self.followers.get(replica_id)
-        if progress is None or replica_id not in self.replicas:
+        if (
+            progress is None
+            or replica_id not in self.replicas
+            or now_ms < progress.refused_until_ms
+        ):
             return None
         is_fit = progress.end_offset >= max(high_watermark, self.start_offset)
         return self.in_sync | {replica_id} if is_fit else None

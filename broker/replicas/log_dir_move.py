@@ -6,6 +6,7 @@ meanwhile, it is copied too, and all is tried again.
 
     reads of the log   on a disk thread, as what is copied may not be in memory
     appends            on the loop, in small slices; the copy's own syncs with all others
+    throttled          by the rate that operators set for all copies together (throttles.py)
     compaction         and retention of the log are held off until the move has ended
 
 A copy that is found when the broker starts goes on where it was: ``resume``.
@@ -23,6 +24,7 @@ from typing import Any, Protocol
 
 from odradek.broker.disk import Disk
 from odradek.broker.replicas.partition import Partition
+from odradek.broker.replicas.throttles import Rate
 from odradek.protocol.errors import (
     InvalidTopic,
     KafkaError,
@@ -43,6 +45,8 @@ log = logging.getLogger(__name__)
 
 #: A guess: an append of so much holds up the loop for less than a millisecond.
 SLICE_BYTES = 256 * 1024
+#: How soon a copy that is held up sees that it may go on faster.
+LONGEST_REST_S = 1.0
 _FILE_NAME_LENGTH_MAX = 255
 
 Start = Callable[[Coroutine[Any, Any, None], str], "asyncio.Task[None]"]
@@ -85,6 +89,8 @@ class LogDirMoves:
         self._now_ms = now_ms
         self._tasks: dict[TopicPartition, asyncio.Task[None]] = {}
         self._lock = asyncio.Lock()
+        #: Of all copies together; the broker's own takes its place.
+        self.rate = Rate(windows=1, window_s=1)
         #: Where logs shall be made that are not there yet.
         self.preferred: dict[TopicPartition, LogDirectory] = {}
 
@@ -160,9 +166,8 @@ class LogDirMoves:
         try:
             await self._care.hold_off(partition)
             try:
-                await LogDirMove(self._logs, self._disk, current, future, self._now_ms).run(
-                    on_swapped=lambda: self._replicas.replaced(partition, future)
-                )
+                move = LogDirMove(self._logs, self._disk, current, future, self._now_ms, self.rate)
+                await move.run(on_swapped=lambda: self._replicas.replaced(partition, future))
             finally:
                 # Where it was deleted, so was what held compaction off.
                 if self._logs.logs.current.get(partition) in (current, future):
@@ -185,9 +190,11 @@ class LogDirMove:
         current: HostedLog,
         future: HostedLog,
         now_ms: Callable[[], int],
+        rate: Rate,
     ) -> None:
         self._logs = logs
         self._disk = disk
+        self._rate = rate
         self._current = current
         self._future = future
         self._now_ms = now_ms
@@ -222,6 +229,9 @@ class LogDirMove:
             await self._align()
             if not self._has_same_records:
                 continue  # the log has changed while the copy was cut
+            if rest_s := self._rate.rest_s:
+                await asyncio.sleep(min(rest_s, LONGEST_REST_S))
+                continue
             region = self._next()
             if not region.length:
                 return
@@ -266,6 +276,7 @@ class LogDirMove:
         with self._current as source, self._future as copy:
             copy.append_as_follower(bytearray(records), now_ms=self._now_ms())
             _follow(copy, source)
+        self._rate.record(len(records))
 
 
 def _follow(copy: Log, source: Log) -> None:

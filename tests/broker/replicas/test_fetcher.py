@@ -121,3 +121,31 @@ async def test_a_leader_that_forgets_sessions_is_asked_for_everything_again(tmp_
     pair.bench.sessions = type(pair.bench.sessions)(slots=10, now_ms=lambda: NOW_MS)
     pair.write(b"1")
     await pair.settle()
+
+
+async def test_a_throttled_partition_is_fetched_as_fast_as_may_be_until_it_has_all(tmp_path):
+    pair = Pair(tmp_path)
+    pair.throttle.configure("events", ("*",), broker_id=2)
+    pair.throttle.rate.limit = 10
+    pair.write(*[bytes(900)] * 4)  # two fit into a segment, and so into an answer
+    pair.leader.log.advance_high_watermark(4)
+    pair.follow()
+    await pair.wire.used()
+    with pytest.raises(TimeoutError):
+        async with asyncio.timeout(0.05):
+            await pair.wire.used()
+    assert pair.follower.log.end_offset == 2
+    pair.now_s += 60
+    await pair.settle()
+    assert pair.throttle.rate.is_exceeded
+    pair.write(b"in sync, and so not held up")
+    await pair.settle()
+
+
+async def test_what_the_leader_has_become_a_follower_of_is_not_taken(tmp_path):
+    pair = Pair(tmp_path)
+    pair.follow()
+    await pair.settle()
+    pair.write(b"of another leader", epoch=pair.epoch + 1)
+    await pair.wire.used(3)
+    assert pair.follower.log.end_offset == 0

@@ -46,7 +46,7 @@ class ClosestReplica:
         if leader.local_id in close:
             return None
         fit = [
-            (progress.end_offset, progress.at_end_ms, replica)
+            (progress.end_offset, progress.last_at_end_ms, replica)
             for replica, progress in leader.followers.items()
             if replica in close
             and replica in leader.in_sync

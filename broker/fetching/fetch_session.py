@@ -20,7 +20,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 
-from odradek.broker.replicas.leader import LeaderRole
+from odradek.broker.replicas.leader import Heard, LeaderRole, Progress
 from odradek.broker.replicas.partition import Partition
 from odradek.broker.turns import FEW, Turn
 from odradek.protocol.api.fetch import FetchRequest, FetchResponse
@@ -54,6 +54,7 @@ class Wanted:
         "is_committed",
         "line",
         "partition",
+        "progress",
         "role",
         "told_high_watermark",
         "told_start_offset",
@@ -68,6 +69,8 @@ class Wanted:
         self.asked = asked
         self.partition: Partition | None = None
         self.role: LeaderRole | None = None
+        #: Of the follower that wants it, once that has been noted.
+        self.progress: Progress | None = None
         self.is_committed = False
         self.told_high_watermark = NOT_TOLD
         self.told_start_offset = NOT_TOLD
@@ -83,6 +86,11 @@ class Wanted:
         """From another offset, or in another epoch, than before."""
         self.asked = asked
         self.role = None
+
+    def forgotten(self) -> None:
+        """The session that wanted it does so no more."""
+        if self.progress is not None:
+            self.progress.leave_session()
 
     def tell(self) -> bool:
         """Note what the client is being told; False if it knows all of it already."""
@@ -154,6 +162,7 @@ class FetchSession:
         "created_ms",
         "epoch",
         "has_ids",
+        "heard",
         "id",
         "is_privileged",
         "last_used_ms",
@@ -176,6 +185,7 @@ class FetchSession:
         self.is_privileged = is_privileged
         self.has_ids = has_ids
         self.created_ms = self.last_used_ms = now_ms
+        self.heard = Heard(now_ms)
         #: The epoch that the next request must have.
         self.epoch = epoch_after(INITIAL_EPOCH)
         #: How many partitions it had when it was last used: what its place in the cache is worth.
@@ -190,7 +200,9 @@ class FetchSession:
             else:
                 known.ask(new.asked)
         for key in forgotten:
-            partitions.pop(key, None)
+            gone = partitions.pop(key, None)
+            if gone is not None:
+                gone.forgotten()
 
     def move_to_end(self, wanted: Wanted) -> None:
         """Unless it was forgotten while the answer waited."""
@@ -208,6 +220,8 @@ class SessionlessFetch:
 
     __slots__ = ("session_id", "wanted")
 
+    heard = None
+
     def __init__(self, wanted: dict[Key, Wanted]) -> None:
         self.wanted = list(wanted.values())
         self.session_id = NO_SESSION
@@ -220,7 +234,7 @@ class SessionlessFetch:
 class IncrementalFetch:
     """What has changed since the last answer."""
 
-    __slots__ = ("_end", "_epoch", "_session", "session_id", "wanted")
+    __slots__ = ("_end", "_epoch", "_session", "heard", "session_id", "wanted")
 
     def __init__(self, session: FetchSession, end: Callable[[FetchSession], None]) -> None:
         """The request has been taken into the session, which ``end`` forgets."""
@@ -229,6 +243,7 @@ class IncrementalFetch:
         self._epoch = session.epoch
         self.wanted = list(session.partitions.values())
         self.session_id = session.id
+        self.heard = session.heard
 
     def settle(self, found: list[Wanted]) -> list[Wanted]:
         """As above; refused if another request of the session has come while this one waited."""

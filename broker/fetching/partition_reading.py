@@ -19,7 +19,7 @@ from typing import Protocol
 
 from odradek.broker.fetching.closest_replica import ClosestReplica, Place
 from odradek.broker.fetching.fetch_session import Asked, Line, Wanted
-from odradek.broker.replicas.leader import LeaderRole
+from odradek.broker.replicas.leader import Heard, LeaderRole
 from odradek.broker.replicas.partition import NO_LEADER_EPOCH, Partition
 from odradek.broker.replicas.portion import Portion
 from odradek.broker.replicas.throttles import Throttle
@@ -161,16 +161,29 @@ class PartitionReading:
                 where = wanted.partition.topic_partition
                 self._throttle.record(where, len(wanted.line.records))
 
-    def note_follower(self, wanted: Wanted, line: Line) -> None:
+    def note_follower(self, wanted: Wanted, line: Line, heard: Heard | None) -> None:
         """What a follower asks for tells what it has, unless that has to be cut."""
         asked = wanted.asked
         if wanted.partition is not None and line.diverging_epoch.epoch < 0:
-            wanted.partition.follower_fetched(
+            wanted.progress = wanted.partition.follower_fetched(
                 self.terms.replica_id,
                 offset=asked.fetch_offset,
                 start_offset=asked.log_start_offset,
                 broker_epoch=self.terms.replica_epoch,
+                heard=heard,
             )
+
+    def tells_nothing(self, wanted: Wanted, role: LeaderRole, heard: Heard) -> bool:
+        """Whether a follower that asks again has been noted to have all, as all others have."""
+        progress, partition = wanted.progress, wanted.partition
+        return (
+            progress is not None
+            and partition is not None
+            and progress.heard is heard
+            and partition.log.high_watermark == partition.log.end_offset
+            and self.terms.replica_id in role.in_sync
+            and progress.broker_epoch == self.terms.replica_epoch
+        )
 
     def failed(self, wanted: Wanted, failure: KafkaError) -> Line:
         wanted.role = None

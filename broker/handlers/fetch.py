@@ -62,7 +62,7 @@ def handle(
         fetch = sessions.open(request, call.version)
     except KafkaError as failure:
         return FetchResponse(error_code=code_of(failure), responses=[])
-    plan = FetchPlan(reading, fetch.wanted)
+    plan = FetchPlan(reading, fetch.wanted, fetch.heard)
     answering = Answering(cluster, call, fetch, reading)
     if len(fetch.wanted) > FEW:
         return answering.answer_in_turns(plan)
@@ -78,7 +78,7 @@ async def _open_in_turns(
     except KafkaError as failure:
         return FetchResponse(error_code=code_of(failure), responses=[])
     answering = Answering(cluster, call, fetch, reading)
-    return await answering.answer_in_turns(FetchPlan(reading, fetch.wanted))
+    return await answering.answer_in_turns(FetchPlan(reading, fetch.wanted, fetch.heard))
 
 
 def _terms(call: Call[FetchRequest], max_bytes: int) -> Terms:

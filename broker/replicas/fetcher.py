@@ -29,7 +29,7 @@ from typing import Protocol
 from odradek.broker.metadata.picture import Node
 from odradek.broker.network.broker_clients import Client
 from odradek.broker.replicas.followed import Followed
-from odradek.broker.replicas.follower_session import Asked, FollowerSession, Wanted, have_ids
+from odradek.broker.replicas.follower_session import FollowerSession, Wanted, have_ids
 from odradek.broker.replicas.partition import Partition
 from odradek.broker.replicas.throttles import Throttle
 from odradek.broker.replicas.truncation import cut_for
@@ -40,7 +40,7 @@ from odradek.protocol.api.list_offsets import ListOffsetsRequest, ListOffsetsRes
 from odradek.protocol.error_codes import ErrorCode
 from odradek.protocol.errors import DecodeError, KafkaError
 from odradek.protocol.file_region import FileRegion
-from odradek.protocol.types import ZERO_UUID, TopicPartition
+from odradek.protocol.types import TopicPartition
 from odradek.storage.leader_epochs import NO_EPOCH, EpochEnd
 from odradek.storage.log_lookup import EARLIEST, LATEST
 from odradek.storage.manager.disk_work import DiskWork
@@ -194,17 +194,7 @@ class Fetcher:
                 followed.rests_until = max(followed.rests_until, now + rest_s)
             if followed.rests_until > now or followed.is_new or not followed.is_current:
                 continue
-            partition, own = followed.partition, followed.partition.log
-            followed.asked_offset = own.end_offset
-            asked = Asked(
-                partition=where.partition,
-                current_leader_epoch=followed.epoch,
-                fetch_offset=own.end_offset,
-                last_fetched_epoch=own.epochs.latest_epoch,
-                log_start_offset=own.start_offset,
-                partition_max_bytes=limit_bytes,
-            )
-            wanted[where] = Wanted(asked, partition.topic_id or ZERO_UUID)
+            wanted[where] = followed.wanted(limit_bytes)
         return wanted
 
     async def _fetch(self, wanted: dict[TopicPartition, Wanted]) -> FetchResponse:

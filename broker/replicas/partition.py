@@ -20,7 +20,7 @@ from collections.abc import Callable, Iterable
 from typing import Protocol
 
 from odradek.broker.metadata.internal_topics import INTERNAL_TOPICS
-from odradek.broker.replicas.leader import NOT_TOLD, LeaderRole
+from odradek.broker.replicas.leader import NOT_TOLD, Heard, LeaderRole, Progress
 from odradek.broker.replicas.portion import Portion, aborted_in
 from odradek.broker.replicas.watermark import Watermark
 from odradek.protocol.errors import (
@@ -248,8 +248,14 @@ class Partition:
             self.high_watermark.advance(reached)
 
     def follower_fetched(
-        self, replica_id: int, *, offset: int, start_offset: int, broker_epoch: int = NOT_TOLD
-    ) -> None:
+        self,
+        replica_id: int,
+        *,
+        offset: int,
+        start_offset: int,
+        broker_epoch: int = NOT_TOLD,
+        heard: Heard | None = None,
+    ) -> Progress:
         """A follower has all before ``offset``, and nothing before ``start_offset`` any more."""
         role, log = self.leading(), self.hosted.log
         before, now_ms = log.high_watermark, self._in_sync.now_ms()
@@ -259,8 +265,10 @@ class Partition:
             start_offset=start_offset,
             log_end=log.end_offset,
             now_ms=now_ms,
+            heard=heard,
         )
-        role.followers[replica_id].broker_epoch = broker_epoch
+        progress = role.followers[replica_id]
+        progress.broker_epoch = broker_epoch
         grown = role.grown(replica_id, high_watermark=before, now_ms=now_ms)
         if grown is not None and self._in_sync.is_eligible(replica_id):
             role.proposed = grown
@@ -268,6 +276,7 @@ class Partition:
         self._advance()
         if self.waiting and (has_moved or log.high_watermark > before):
             self.wake()
+        return progress
 
     def look_for_laggards(self) -> None:
         """Followers that have been behind for too long are to be out of sync."""

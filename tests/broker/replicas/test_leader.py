@@ -2,7 +2,7 @@
 
 import pytest
 
-from odradek.broker.replicas.leader import NOT_TOLD, REFUSED_FOR_MS, LeaderRole
+from odradek.broker.replicas.leader import NOT_TOLD, REFUSED_FOR_MS, Heard, LeaderRole
 
 LAG_MS = 1000
 
@@ -149,3 +149,44 @@ def test_the_life_in_which_a_follower_fetched_is_known_if_it_tells():
     fetched(leader, 2, 7)
     leader.followers[2].broker_epoch = 30
     assert [leader.broker_epoch_of(each) for each in (1, 2, 3)] == [NOT_TOLD, 30, NOT_TOLD]
+
+
+def test_a_session_tells_for_all_partitions_that_are_as_they_were():
+    leader = role()
+    heard = Heard(now_ms=0)
+    note(leader, 10, heard=heard)
+    heard.asked_ms = 5 * LAG_MS
+    assert leader.followers[2].last_at_end_ms == 0  # not all have been gone over yet
+    heard.gone_over()
+    assert leader.followers[2].keeps_up(11, now_ms=6 * LAG_MS, lag_max_ms=LAG_MS)
+    assert not leader.followers[2].keeps_up(11, now_ms=6 * LAG_MS + 1, lag_max_ms=LAG_MS)
+
+
+def test_one_that_falls_behind_is_not_kept_in_sync_by_its_session():
+    leader = role()
+    heard = Heard(now_ms=0)
+    note(leader, 10, heard=heard)
+    heard.asked_ms = 5 * LAG_MS
+    heard.gone_over()
+    note(leader, 10, heard=heard, log_end=12, now_ms=5 * LAG_MS + 500)
+    heard.asked_ms = 9 * LAG_MS
+    heard.gone_over()
+    assert leader.followers[2].last_at_end_ms == 5 * LAG_MS
+
+
+def test_nor_is_one_that_the_session_has_forgotten():
+    leader = role()
+    heard = Heard(now_ms=0)
+    note(leader, 10, heard=heard)
+    heard.asked_ms = 5 * LAG_MS
+    heard.gone_over()
+    leader.followers[2].leave_session()
+    heard.asked_ms = 9 * LAG_MS
+    heard.gone_over()
+    assert leader.followers[2].last_at_end_ms == 5 * LAG_MS
+
+
+def note(leader, offset, *, heard, log_end=10, now_ms=0):
+    leader.note_follower(
+        2, end_offset=offset, start_offset=0, log_end=log_end, now_ms=now_ms, heard=heard
+    )

@@ -348,6 +348,10 @@ class Fetcher:
             log.warning("%s begins anew at %d: its leader has nothing before", where, leaders_start)
             return ground.logs.truncate_fully(hosted, leaders_start, now_ms=now_ms)
 
+        first, *others = partition.log.segments
+        if others:
+            # By a disk thread: what begins anew does so on the loop, and sleeps for each segment.
+            await self._cut(followed, first.base_offset)
         await self._change(followed, begin_anew)
 
     async def _offset_at(self, followed: Followed, timestamp: int) -> int:

@@ -248,7 +248,11 @@ class LogDirMove:
             self._cuts_seen = len(source.cuts)
             end = min([source.end_offset, *cuts])
             start = source.start_offset
-        if copy.end_offset < start:
+        if copy.end_offset < start and len(copy.segments) > 1:
+            # As a follower does: most of what sleeps is done by a disk thread.
+            first = copy.segments.first.base_offset
+            work = self._logs.truncate(self._future, first, now_ms=self._now_ms())
+        elif copy.end_offset < start:
             work = self._logs.truncate_fully(self._future, start, now_ms=self._now_ms())
         elif copy.end_offset > end:
             work = self._logs.truncate(self._future, end, now_ms=self._now_ms())

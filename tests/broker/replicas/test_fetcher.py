@@ -79,6 +79,30 @@ async def test_a_follower_whose_place_is_gone_begins_where_the_leader_does(tmp_p
     assert pair.follower.log.segments.first.base_offset == 15
 
 
+async def test_of_a_log_that_begins_anew_most_segments_are_removed_by_a_disk_thread(tmp_path):
+    pair = Pair(tmp_path)
+    pair.write(*[bytes(500)] * 20)
+    pair.follow()
+    await pair.settle()
+    assert len(pair.follower.log.segments) > 3
+    begin_anew, seen = pair.there.logs.truncate_fully, []
+
+    def counted(hosted, new_start, *, now_ms):
+        seen.append(len(hosted.log.segments))
+        return begin_anew(hosted, new_start, now_ms=now_ms)
+
+    pair.there.logs.truncate_fully = counted
+    pair.wire.is_cut = True
+    pair.write(*[bytes(500)] * 20)
+    log = pair.leader.log
+    log.advance_high_watermark(log.end_offset)
+    log.advance_start(35)
+    pair.wire.is_cut = False
+    await pair.agree()
+    assert seen == [1]
+    assert pair.follower.log.segments.first.base_offset == 35
+
+
 async def test_the_start_of_the_leader_is_followed(tmp_path):
     pair = Pair(tmp_path)
     pair.write(b"1", b"2", b"3")

@@ -45,6 +45,7 @@ from odradek.broker.replicas.fetchers import Fetchers
 from odradek.broker.replicas.in_sync import InSyncReplicas
 from odradek.broker.replicas.log_dir_move import LogDirMoves
 from odradek.broker.replicas.replica_manager import ReplicaManager
+from odradek.broker.replicas.throttles import ReplicationThrottles
 from odradek.broker.routes import routes
 from odradek.broker.services import Services
 from odradek.broker.settings.dynamic import CareSettings, DynamicSettings
@@ -115,7 +116,9 @@ class Assembly:
             start=ground.background.start,
             now_ms=clock.now_ms,
         )
+        self.throttles = ReplicationThrottles.following(settings, broker_id=ground.broker_id)
         self.replicas.moves = self.moves = self._moves()
+        self.moves.rate = self.throttles.moves
         self.controller = Controller(
             store, self._identity(), settings.current.controller, self._world()
         )
@@ -178,12 +181,13 @@ class Assembly:
         )
         self.replicas.fetchers = fetchers = Fetchers(
             FetcherGround(
-                ground.broker_id,
+                broker_id=ground.broker_id,
                 logs=ground.logs,
                 care=self.care,
                 settings=lambda: ground.settings.current.replication,
                 broker_epoch=lambda: self.controller.broker_epoch,
                 now_ms=clock.now_ms,
+                throttle=self.throttles.follower,
             ),
             self.cluster,
             listener=current.network.inter_broker_listener,
@@ -267,6 +271,7 @@ class Assembly:
         return Services(
             settings=settings,
             replicas=self.replicas,
+            throttles=self.throttles,
             moves=self.moves,
             logs=ground.logs,
             disk=ground.disk,

@@ -11,6 +11,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from functools import partial
 
+from odradek.broker.fetching.closest_replica import ClosestReplica
+from odradek.broker.fetching.partition_reading import Policy
 from odradek.broker.handlers import (
     add_offsets_to_txn,
     add_partitions_to_txn,
@@ -91,7 +93,7 @@ def routes(broker: Services) -> Mapping[ApiKey, Route]:
 
 def _records(broker: Services) -> list[Route]:
     replicas, cluster, now_ms = broker.replicas, broker.cluster, broker.now_ms
-    limits = broker.settings.current.broker
+    policy = _fetch_policy(broker)
     return [
         Route(
             ApiKey.PRODUCE,
@@ -100,7 +102,7 @@ def _records(broker: Services) -> list[Route]:
         ),
         Route(
             ApiKey.FETCH,
-            partial(fetch.handle, replicas, cluster, broker.fetch_sessions, limits),
+            partial(fetch.handle, replicas, cluster, broker.fetch_sessions, policy),
             fetch.refused,
         ),
         Route(
@@ -134,6 +136,16 @@ def _records(broker: Services) -> list[Route]:
             alter_replica_log_dirs.refused,
         ),
     ]
+
+
+def _fetch_policy(broker: Services) -> Policy:
+    """As in Kafka, neither setting changes at run time."""
+    current = broker.settings.current
+    return Policy(
+        fetch_max_bytes=current.broker.fetch_max_bytes,
+        throttle=broker.throttles.leader,
+        closest=ClosestReplica(broker.cluster) if current.replication.is_rack_aware else None,
+    )
 
 
 def _cluster(broker: Services) -> list[Route]:

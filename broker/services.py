@@ -22,6 +22,7 @@ from odradek.broker.record_reader import RecordReader
 from odradek.broker.replicas.controller_fence import ControllerFence
 from odradek.broker.replicas.log_dir_move import LogDirMoves
 from odradek.broker.replicas.replica_manager import ReplicaManager
+from odradek.broker.replicas.throttles import ReplicationThrottles
 from odradek.broker.settings.dynamic import DynamicSettings
 from odradek.broker.settings.topic_configs import TopicConfigs
 from odradek.broker.transactions.coordinator import TransactionCoordinator
@@ -39,6 +40,7 @@ class Services:
 
     settings: DynamicSettings
     replicas: ReplicaManager
+    throttles: ReplicationThrottles
     moves: LogDirMoves
     logs: LogManager
     disk: Disk

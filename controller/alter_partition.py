@@ -67,7 +67,7 @@ def _name(topic: AlterPartitionRequest.Topic, version: int, context: Context) ->
 
 
 def _proposal(leader: int, asked: _Partition, version: int) -> Proposal:
-    with_epochs = [each.broker_id for each in asked.new_isr_with_epochs]
+    with_epochs = {each.broker_id: each.broker_epoch for each in asked.new_isr_with_epochs}
     return Proposal(
         leader=leader,
         leader_epoch=asked.leader_epoch,
@@ -75,6 +75,7 @@ def _proposal(leader: int, asked: _Partition, version: int) -> Proposal:
         partition_epoch=asked.partition_epoch,
         is_recovering=asked.leader_recovery_state == 1,
         knows_ineligible=version >= BY_TOPIC_ID,
+        broker_epochs=with_epochs,
     )
 
 

@@ -2,8 +2,8 @@
 
 A leader asks by AlterPartition, naming the epochs that it builds on.  What it asks for is refused
 if it is not the leader any more or knows less than the controller, and if a replica that is not
-alive would be in sync; what is so already is answered as done, since the answer may have been lost.
-What was changed, all brokers are told.
+alive, or has begun another life, would be in sync; what is so already is answered as done, since
+the answer may have been lost.  What was changed, all brokers are told.
 
 Brokers that speak a version before 2.7 write to the store themselves and leave a notification.
 
@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from odradek.controller.context import Context
 from odradek.controller.leadership import Leadership
@@ -26,6 +26,9 @@ from odradek.protocol.errors import KafkaError, StaleBrokerEpoch, UnknownTopicOr
 from odradek.protocol.types import TopicPartition
 
 log = logging.getLogger(__name__)
+
+#: Of a broker whose fetches do not tell; Kafka's leaders on ZooKeeper never do.
+UNKNOWN_EPOCH = -1
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +42,8 @@ class Proposal:
     is_recovering: bool
     #: Whether the leader knows what an ineligible replica is.
     knows_ineligible: bool
+    #: Those of in-sync replicas, as far as the leader knows them; see ``UNKNOWN_EPOCH``.
+    broker_epochs: Mapping[int, int] = field(default_factory=dict)
 
 
 Altered = dict[TopicPartition, Leadership | KafkaError]
@@ -172,7 +177,7 @@ def _refused_change(
         return _outdated()
     if proposal.is_recovering and (len(proposal.isr) > 1 or not current.is_recovering):
         return KafkaError(error=ErrorCode.INVALID_REQUEST)
-    if not context.live_brokers.issuperset(proposal.isr):
+    if not context.live_brokers.issuperset(proposal.isr) or _are_of_the_past(proposal, context):
         ineligible, unknown = ErrorCode.INELIGIBLE_REPLICA, ErrorCode.OPERATION_NOT_ATTEMPTED
         return KafkaError(error=ineligible if proposal.knows_ineligible else unknown)
     # Kafka takes a leader's word for these; whoever does not lead could be made leader by them.
@@ -180,6 +185,14 @@ def _refused_change(
     if not is_sound or not set(proposal.isr).issubset(context.assignment(partition).replicas):
         return KafkaError(error=ErrorCode.INVALID_REQUEST)
     return None
+
+
+def _are_of_the_past(proposal: Proposal, context: Context) -> bool:
+    """Whether one has started again since it had caught up, and may have lost that (KIP-903)."""
+    return any(
+        epoch not in (UNKNOWN_EPOCH, context.brokers[broker].epoch)
+        for broker, epoch in proposal.broker_epochs.items()
+    )
 
 
 def _outdated() -> KafkaError:

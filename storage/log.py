@@ -146,21 +146,23 @@ class Log:
             return Written(first_offset=-1, last_offset=-1)
         return self._append(admitted, origin, guard, now_ms)
 
-    def append_as_follower(self, records: memoryview | bytearray, *, now_ms: int) -> Written:
-        """Take over what the leader numbered.
+    def append_as_follower(
+        self, records: memoryview | bytearray, *, now_ms: int, leader_epoch: int | None = None
+    ) -> Written:
+        """Take over what the leader of ``leader_epoch`` numbered, if it is known which one did.
 
         A leader whose start lies inside a batch sends the whole of it.  An empty log then begins
         again at that batch, before its last end: whoever compacts it has to be told (``truncated``
         of the schedule).
         """
         try:
-            admitted = admit_as_follower(records, next_offset=self.end_offset)
+            admitted = admit_as_follower(records, leader_epoch, next_offset=self.end_offset)
         except UnexpectedAppendOffset as unexpected:
             is_empty = self.start_offset == self.end_offset
             if not (is_empty and unexpected.last_offset >= self.end_offset):
                 raise
             remove(truncate_fully(self, unexpected.first_offset))
-            admitted = admit_as_follower(records, next_offset=self.end_offset)
+            admitted = admit_as_follower(records, leader_epoch, next_offset=self.end_offset)
         if not admitted.batches:
             return Written(first_offset=-1, last_offset=-1)
         return self._append(admitted, AppendOrigin.REPLICATION, None, now_ms)

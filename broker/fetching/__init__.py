@@ -4,6 +4,7 @@ fetch_session.py      one client's incremental fetches: what it wants, what it w
 fetch_sessions.py     the sessions of all clients, as many as there are slots for
 fetch_plan.py         how many bytes of which partition, and when is that enough
 partition_reading.py  what is found in one partition
+closest_replica.py    whether a consumer should rather read from a follower
 down_conversion.py    records for clients that do not know their format
 offset_lookup.py      which offset there is for a timestamp, and who may see it
 """

@@ -6,8 +6,9 @@ that has records yields at least one whole batch, however large; a later one yie
 than part of one.  Versions up to 2 have hard limits instead: a batch may be cut anywhere.
 
 An answer is due at once if nothing is to be waited for, if it has enough bytes, if a partition has
-an error or a diverging epoch, or if the log goes on in another segment than the one that was read.
-Else it waits until one of its partitions stirs, and all are looked at again.
+an error or a diverging epoch or is better read elsewhere, or if the log goes on in another segment
+than the one that was read.  Else it waits until one of its partitions stirs, and all are looked
+at again.
 
 What nobody knows (UNKNOWN_TOPIC_OR_PARTITION, UNKNOWN_TOPIC_ID) is no reason to answer at once,
 unless all that is wanted is of that kind: a client would ask again and again.
@@ -16,7 +17,8 @@ While it waits, and when it is told nothing, it holds no file open: a session la
 segments that are deleted meanwhile would keep their place on the disk.
 
 Idle sessions: a partition in which there was nothing to read, and which is as it was when the
-client was last told of it, is passed over after comparing a few numbers.
+client was last told of it, is passed over after comparing a few numbers.  A follower is noted to
+have asked for it by its session alone (leader.py).
 
 Owner: the event loop.
 """
@@ -28,6 +30,7 @@ from collections.abc import Iterator
 
 from odradek.broker.fetching.fetch_session import Line, Wanted
 from odradek.broker.fetching.partition_reading import NOTHING, UNKNOWN, PartitionReading
+from odradek.broker.replicas.leader import Heard, LeaderRole
 from odradek.broker.turns import FEW, Turn
 from odradek.protocol.errors import KafkaError, UnknownTopicId, UnknownTopicOrPartition
 
@@ -37,6 +40,7 @@ class FetchPlan:
 
     __slots__ = (
         "_has_news",
+        "_heard",
         "_is_first_pass",
         "_reading",
         "_size_bytes",
@@ -45,7 +49,11 @@ class FetchPlan:
         "found",
     )
 
-    def __init__(self, reading: PartitionReading, wanted: list[Wanted]) -> None:
+    def __init__(
+        self, reading: PartitionReading, wanted: list[Wanted], heard: Heard | None = None
+    ) -> None:
+        """``heard`` is of the session that a follower has."""
+        self._heard = heard
         self._reading = reading
         self._wanted = wanted
         self._unknown: list[Wanted] = []
@@ -147,22 +155,25 @@ class FetchPlan:
                 at_least_one = False
                 size_bytes += len(line.records)
                 left_bytes = max(0, left_bytes - len(line.records))
-            elif line.error_code or line.diverging_epoch.epoch >= 0:
+            elif (
+                line.error_code
+                or line.diverging_epoch.epoch >= 0
+                or line.preferred_read_replica >= 0
+            ):
                 has_news = True
                 left_bytes = max(0, left_bytes)  # a limit below none spoils the first only
         if self._is_first_pass and self._unknown:
             self._set_unknown_aside()
+        if self._is_first_pass and self._heard is not None:
+            self._heard.gone_over()
         self._is_first_pass = False
         self._size_bytes, self._has_news = size_bytes, has_news
         self.found = found + self._unknown
 
     def _stirring(self) -> list[Wanted]:
-        """Without those of which there is nothing new.
-
-        Followers are never passed over: that they have come to ask is news by itself.
-        """
+        """Without those of which there is nothing new."""
         if self._reading.terms.is_follower:
-            return self._wanted
+            return [wanted for wanted in self._wanted if self._stirs_follower(wanted)]
         is_committed = self._reading.terms.is_committed
         # The last stable offset moves only when the high watermark does.
         return [
@@ -176,13 +187,30 @@ class FetchPlan:
             or log.start_offset != wanted.told_start_offset
         ]
 
+    def _stirs_follower(self, wanted: Wanted) -> bool:
+        """At first that it has come to ask is news by itself, unless it has and had all."""
+        role, partition = wanted.role, wanted.partition
+        if role is None or partition is None or partition.leader is not role:
+            return True
+        log = partition.hosted.log
+        return (
+            log.end_offset != wanted.asked.fetch_offset
+            or log.high_watermark != wanted.told_high_watermark
+            or log.start_offset != wanted.told_start_offset
+            or (self._is_first_pass and not self._tells_nothing(wanted, role))
+        )
+
+    def _tells_nothing(self, wanted: Wanted, role: LeaderRole) -> bool:
+        heard = self._heard
+        return heard is not None and self._reading.tells_nothing(wanted, role, heard)
+
     def _line_of(self, wanted: Wanted, left_bytes: int, *, at_least_one: bool) -> Line | None:
         """None if nobody knows the partition."""
         reading = self._reading
         try:
             line = reading.line_of(wanted, left_bytes, at_least_one=at_least_one)
             if self._is_first_pass and reading.terms.is_follower:
-                reading.note_follower(wanted, line)
+                reading.note_follower(wanted, line, self._heard)
         except (UnknownTopicOrPartition, UnknownTopicId) as failure:
             return None if self._is_first_pass else reading.failed(wanted, failure)
         except KafkaError as failure:

@@ -3,7 +3,7 @@
 The first fetch of a session names every partition.  Each later one names those of which it wants
 something else now, and those it wants no more.  The answer has a line only for partitions with
 
-    records, an error or a diverging epoch,
+    records, an error, a diverging epoch or a closer replica,
     or a high watermark or a log start that the client has not been told yet.
 
 A partition whose records went out goes to the end of the session, so that none starves behind
@@ -20,7 +20,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 
-from odradek.broker.replicas.leader import LeaderRole
+from odradek.broker.replicas.leader import Heard, LeaderRole, Progress
 from odradek.broker.replicas.partition import Partition
 from odradek.broker.turns import FEW, Turn
 from odradek.protocol.api.fetch import FetchRequest, FetchResponse
@@ -54,6 +54,7 @@ class Wanted:
         "is_committed",
         "line",
         "partition",
+        "progress",
         "role",
         "told_high_watermark",
         "told_start_offset",
@@ -68,6 +69,8 @@ class Wanted:
         self.asked = asked
         self.partition: Partition | None = None
         self.role: LeaderRole | None = None
+        #: Of the follower that wants it, once that has been noted.
+        self.progress: Progress | None = None
         self.is_committed = False
         self.told_high_watermark = NOT_TOLD
         self.told_start_offset = NOT_TOLD
@@ -84,11 +87,17 @@ class Wanted:
         self.asked = asked
         self.role = None
 
+    def forgotten(self) -> None:
+        """The session that wanted it does so no more."""
+        if self.progress is not None:
+            self.progress.leave_session()
+
     def tell(self) -> bool:
         """Note what the client is being told; False if it knows all of it already."""
         line = self.line
         assert line is not None, self
         is_news = bool(line.records) or line.error_code != 0 or line.diverging_epoch.epoch >= 0
+        is_news = is_news or line.preferred_read_replica >= 0
         if line.high_watermark != self.told_high_watermark:
             is_news = True
         if line.log_start_offset != self.told_start_offset:
@@ -153,6 +162,7 @@ class FetchSession:
         "created_ms",
         "epoch",
         "has_ids",
+        "heard",
         "id",
         "is_privileged",
         "last_used_ms",
@@ -175,6 +185,7 @@ class FetchSession:
         self.is_privileged = is_privileged
         self.has_ids = has_ids
         self.created_ms = self.last_used_ms = now_ms
+        self.heard = Heard(now_ms)
         #: The epoch that the next request must have.
         self.epoch = epoch_after(INITIAL_EPOCH)
         #: How many partitions it had when it was last used: what its place in the cache is worth.
@@ -189,7 +200,9 @@ class FetchSession:
             else:
                 known.ask(new.asked)
         for key in forgotten:
-            partitions.pop(key, None)
+            gone = partitions.pop(key, None)
+            if gone is not None:
+                gone.forgotten()
 
     def move_to_end(self, wanted: Wanted) -> None:
         """Unless it was forgotten while the answer waited."""
@@ -207,6 +220,8 @@ class SessionlessFetch:
 
     __slots__ = ("session_id", "wanted")
 
+    heard = None
+
     def __init__(self, wanted: dict[Key, Wanted]) -> None:
         self.wanted = list(wanted.values())
         self.session_id = NO_SESSION
@@ -219,7 +234,7 @@ class SessionlessFetch:
 class IncrementalFetch:
     """What has changed since the last answer."""
 
-    __slots__ = ("_end", "_epoch", "_session", "session_id", "wanted")
+    __slots__ = ("_end", "_epoch", "_session", "heard", "session_id", "wanted")
 
     def __init__(self, session: FetchSession, end: Callable[[FetchSession], None]) -> None:
         """The request has been taken into the session, which ``end`` forgets."""
@@ -228,6 +243,7 @@ class IncrementalFetch:
         self._epoch = session.epoch
         self.wanted = list(session.partitions.values())
         self.session_id = session.id
+        self.heard = session.heard
 
     def settle(self, found: list[Wanted]) -> list[Wanted]:
         """As above; refused if another request of the session has come while this one waited."""

@@ -113,7 +113,7 @@ class FetchSessions:
         return session
 
     def _touch(self, session: FetchSession) -> None:
-        session.last_used_ms = self._now_ms()
+        session.last_used_ms = session.heard.asked_ms = self._now_ms()
         session.size = len(session.partitions)
         self._sessions[session.id] = self._sessions.pop(session.id)
 
@@ -175,6 +175,8 @@ class FullFetch:
     """All is asked for, all is answered, and remembered in a new session if there is a slot."""
 
     __slots__ = ("_has_ids", "_is_privileged", "_sessions", "session_id", "wanted")
+
+    heard = None
 
     def __init__(
         self,

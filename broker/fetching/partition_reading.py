@@ -12,13 +12,17 @@ Owner: the event loop.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from struct import Struct
 from typing import Protocol
 
+from odradek.broker.fetching.closest_replica import ClosestReplica, Place
 from odradek.broker.fetching.fetch_session import Asked, Line, Wanted
-from odradek.broker.replicas.leader import LeaderRole
-from odradek.broker.replicas.partition import NO_LEADER_EPOCH, Partition, Portion
+from odradek.broker.replicas.leader import Heard, LeaderRole
+from odradek.broker.replicas.partition import NO_LEADER_EPOCH, Partition
+from odradek.broker.replicas.portion import Portion
+from odradek.broker.replicas.throttles import Throttle
 from odradek.protocol.errors import (
     InconsistentTopicId,
     KafkaError,
@@ -58,16 +62,27 @@ class Topics(Protocol):
     def name_of(self, topic_id: Uuid, /) -> str | None: ...
 
 
+@dataclass(frozen=True, slots=True)
+class Policy:
+    """What a broker serves at most, holds back from followers, and sends consumers away for."""
+
+    fetch_max_bytes: int
+    throttle: Throttle
+    closest: ClosestReplica | None = None
+
+
 @dataclass(slots=True)
 class Terms:
     """What holds for all partitions of one fetch; treat as immutable."""
 
     version: int
     replica_id: int  # a follower's; below zero it is a consumer
+    replica_epoch: int  # in which the follower is registered, if it tells
     max_bytes: int
     min_bytes: int
     is_committed: bool  # only what no open transaction can undo
     needs_leader: bool
+    place: Place
 
     @property
     def is_follower(self) -> bool:
@@ -88,11 +103,13 @@ class Terms:
 class PartitionReading:
     """Reads partitions, one after the other, on the same terms."""
 
-    __slots__ = ("_replicas", "_topics", "terms")
+    __slots__ = ("_closest", "_replicas", "_throttle", "_topics", "terms")
 
-    def __init__(self, replicas: Replicas, topics: Topics, terms: Terms) -> None:
+    def __init__(self, replicas: Replicas, topics: Topics, policy: Policy, terms: Terms) -> None:
         self._replicas = replicas
         self._topics = topics
+        self._throttle = policy.throttle
+        self._closest = None if terms.is_follower else policy.closest
         self.terms = terms
 
     def line_of(self, wanted: Wanted, left_bytes: int, *, at_least_one: bool) -> Line:
@@ -101,6 +118,12 @@ class PartitionReading:
         partition = self._found(wanted)
         role = self._role_in(partition, asked)
         wanted.role = None
+        if self._closest is not None and role is not None:
+            closer = self._closest.than(role, terms.place, asked.fetch_offset)
+            if closer is not None:
+                line = _empty_line(asked, partition)
+                line.preferred_read_replica = closer
+                return line
         if asked.last_fetched_epoch >= 0:
             diverging = _diverging(partition, asked)
             if diverging is not None:
@@ -110,7 +133,11 @@ class PartitionReading:
         up_to = self._end_of(partition)
         limit_bytes = min(asked.partition_max_bytes, left_bytes)
         offset, log = asked.fetch_offset, partition.hosted.log
-        has_none = offset >= up_to or (limit_bytes == 0 and not at_least_one)
+        has_none = (
+            offset >= up_to
+            or (limit_bytes == 0 and not at_least_one)
+            or (terms.is_follower and self._is_held_up(partition, role))
+        )
         if has_none and log.start_offset <= offset <= log.end_offset and partition.hosted.is_usable:
             if offset >= up_to:
                 wanted.role, wanted.is_committed = role, terms.is_committed
@@ -120,15 +147,43 @@ class PartitionReading:
             return line
         return self._read(partition, asked, limit_bytes, up_to, at_least_one)
 
-    def note_follower(self, wanted: Wanted, line: Line) -> None:
+    def _is_held_up(self, partition: Partition, role: LeaderRole | None) -> bool:
+        """A follower that is in sync never is."""
+        is_in_sync = role is not None and self.terms.replica_id in role.in_sync
+        return not is_in_sync and self._throttle.holds_up(partition.topic_partition)
+
+    def told(self, lines: Iterable[Wanted]) -> None:
+        """What a follower is sent counts, in sync or not."""
+        if not self.terms.is_follower:
+            return
+        for wanted in lines:
+            if wanted.line is not None and wanted.line.records and wanted.partition is not None:
+                where = wanted.partition.topic_partition
+                self._throttle.record(where, len(wanted.line.records))
+
+    def note_follower(self, wanted: Wanted, line: Line, heard: Heard | None) -> None:
         """What a follower asks for tells what it has, unless that has to be cut."""
         asked = wanted.asked
         if wanted.partition is not None and line.diverging_epoch.epoch < 0:
-            wanted.partition.follower_fetched(
+            wanted.progress = wanted.partition.follower_fetched(
                 self.terms.replica_id,
                 offset=asked.fetch_offset,
                 start_offset=asked.log_start_offset,
+                broker_epoch=self.terms.replica_epoch,
+                heard=heard,
             )
+
+    def tells_nothing(self, wanted: Wanted, role: LeaderRole, heard: Heard) -> bool:
+        """Whether a follower that asks again has been noted to have all, as all others have."""
+        progress, partition = wanted.progress, wanted.partition
+        return (
+            progress is not None
+            and partition is not None
+            and progress.heard is heard
+            and partition.log.high_watermark == partition.log.end_offset
+            and self.terms.replica_id in role.in_sync
+            and progress.broker_epoch == self.terms.replica_epoch
+        )
 
     def failed(self, wanted: Wanted, failure: KafkaError) -> Line:
         wanted.role = None

@@ -14,10 +14,17 @@ from typing import Protocol
 
 from odradek.broker.call import Call, Parked
 from odradek.broker.fetching import down_conversion
+from odradek.broker.fetching.closest_replica import Place
 from odradek.broker.fetching.fetch_plan import FetchPlan
 from odradek.broker.fetching.fetch_session import Line, Wanted
 from odradek.broker.fetching.fetch_sessions import FetchSessions, OpenFetch, replica_in
-from odradek.broker.fetching.partition_reading import PartitionReading, Replicas, Terms, Topics
+from odradek.broker.fetching.partition_reading import (
+    PartitionReading,
+    Policy,
+    Replicas,
+    Terms,
+    Topics,
+)
 from odradek.broker.handlers.leader_hints import Cluster as Leaders
 from odradek.broker.handlers.leader_hints import LeaderHints
 from odradek.broker.turns import FEW
@@ -38,32 +45,25 @@ class Cluster(Topics, Leaders, Protocol):
     """The part of the cluster's picture that fetching needs."""
 
 
-class Limits(Protocol):
-    """The setting that matters here; as in Kafka, it does not change at run time."""
-
-    @property
-    def fetch_max_bytes(self) -> int: ...
-
-
 def handle(
     replicas: Replicas,
     cluster: Cluster,
     sessions: FetchSessions,
-    limits: Limits,
+    policy: Policy,
     call: Call[FetchRequest],
 ) -> FetchResponse | Awaitable[FetchResponse | Awaitable[FetchResponse]]:
     request = call.request
     if request.isolation_level not in (READ_UNCOMMITTED, READ_COMMITTED):
         raise KafkaError(f"there is no isolation level {request.isolation_level}")
-    reading = PartitionReading(replicas, cluster, _terms(call, limits.fetch_max_bytes))
+    reading = PartitionReading(replicas, cluster, policy, _terms(call, policy.fetch_max_bytes))
     if sum([len(topic.partitions) for topic in request.topics]) > FEW:
         return _open_in_turns(cluster, sessions, reading, call)
     try:
         fetch = sessions.open(request, call.version)
     except KafkaError as failure:
         return FetchResponse(error_code=code_of(failure), responses=[])
-    plan = FetchPlan(reading, fetch.wanted)
-    answering = Answering(cluster, call, fetch, reading.terms)
+    plan = FetchPlan(reading, fetch.wanted, fetch.heard)
+    answering = Answering(cluster, call, fetch, reading)
     if len(fetch.wanted) > FEW:
         return answering.answer_in_turns(plan)
     plan.read()
@@ -77,8 +77,8 @@ async def _open_in_turns(
         fetch = await sessions.open_in_turns(call.request, call.version)
     except KafkaError as failure:
         return FetchResponse(error_code=code_of(failure), responses=[])
-    answering = Answering(cluster, call, fetch, reading.terms)
-    return await answering.answer_in_turns(FetchPlan(reading, fetch.wanted))
+    answering = Answering(cluster, call, fetch, reading)
+    return await answering.answer_in_turns(FetchPlan(reading, fetch.wanted, fetch.heard))
 
 
 def _terms(call: Call[FetchRequest], max_bytes: int) -> Terms:
@@ -88,25 +88,31 @@ def _terms(call: Call[FetchRequest], max_bytes: int) -> Terms:
     return Terms(
         version=call.version,
         replica_id=replica_id,
+        replica_epoch=request.replica_state.replica_epoch,
         max_bytes=max_bytes,
         min_bytes=min(request.min_bytes, max_bytes),
         is_committed=request.isolation_level == READ_COMMITTED and not is_follower,
         needs_leader=is_follower or call.version < _FIRST_VERSION_OF_READING_FROM_FOLLOWERS,
+        place=Place(request.rack_id, call.peer.listener),
     )
 
 
 class Answering:
     """From what was found to the response of one call."""
 
-    __slots__ = ("_call", "_cluster", "_fetch", "_terms")
+    __slots__ = ("_call", "_cluster", "_fetch", "_reading")
 
     def __init__(
-        self, cluster: Cluster, call: Call[FetchRequest], fetch: OpenFetch, terms: Terms
+        self,
+        cluster: Cluster,
+        call: Call[FetchRequest],
+        fetch: OpenFetch,
+        reading: PartitionReading,
     ) -> None:
         self._cluster = cluster
         self._call = call
         self._fetch = fetch
-        self._terms = terms
+        self._reading = reading
 
     async def answer_in_turns(self, plan: FetchPlan) -> FetchResponse | Awaitable[FetchResponse]:
         """What wants much to be read."""
@@ -131,7 +137,7 @@ class Answering:
     async def converted(self, plan: FetchPlan) -> FetchResponse:
         version = self._call.version
         told = self._fetch.settle(plan.found)
-        down_conversion.refuse_unreadable(told, version, is_follower=self._terms.is_follower)
+        down_conversion.refuse_unreadable(told, version, is_follower=self._is_follower)
         await down_conversion.convert(told, version, self._call.peer)
         return self._response(told)
 
@@ -143,12 +149,15 @@ class Answering:
             return FetchResponse(
                 error_code=code_of(failure), session_id=self._fetch.session_id, responses=[]
             )
-        down_conversion.refuse_unreadable(
-            told, self._call.version, is_follower=self._terms.is_follower
-        )
+        down_conversion.refuse_unreadable(told, self._call.version, is_follower=self._is_follower)
         return self._response(told)
 
+    @property
+    def _is_follower(self) -> bool:
+        return self._reading.terms.is_follower
+
     def _response(self, told: list[Wanted]) -> FetchResponse:
+        self._reading.told(told)
         endpoints: list[Endpoint] = []
         if self._call.version >= _FIRST_VERSION_OF_HINTS:
             moved = [each for each in told if each.line and each.line.error_code in _MOVED]

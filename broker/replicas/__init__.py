@@ -2,12 +2,14 @@
 
 replica_manager.py   all of them: found, led or followed, stopped
 partition.py         one: its role, its log, who waits for it
+portion.py           what is found when it is read
 leader.py            what its leader knows: who is in sync, and how far
 in_sync.py           the controller asked to agree on who is in sync
 fetchers.py          which connection fetches what this broker follows
 fetcher.py           one of them: fetch, append, cut
 followed.py          a partition that it fetches, and whether it may now
 follower_session.py  what its leader is told of what it wants
+throttles.py         how fast replicas are copied, at most
 truncation.py        where a log is cut that has parted from its leader's
 watermark.py         a number that grows, and those who wait for it
 controller_fence.py  which controller is obeyed

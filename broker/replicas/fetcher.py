@@ -4,6 +4,7 @@
     sent       as an incremental fetch; the leader waits until there is something
     taken      records appended, watermark and start of the leader followed
     parted     a log that has records which its leader has not is cut, and asks again
+    throttled  left alone until the rate allows more, unless it has all
     refused    left alone for a while; the controller will say who leads
     failed     likewise: whatever fails for one partition, or once, the others are fetched on
 
@@ -21,14 +22,16 @@ import asyncio
 import logging
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from time import monotonic
 from typing import Protocol
 
 from odradek.broker.metadata.picture import Node
 from odradek.broker.network.broker_clients import Client
 from odradek.broker.replicas.followed import Followed
-from odradek.broker.replicas.follower_session import Asked, FollowerSession, Wanted, have_ids
+from odradek.broker.replicas.follower_session import FollowerSession, Wanted, have_ids
 from odradek.broker.replicas.partition import Partition
+from odradek.broker.replicas.throttles import Throttle
 from odradek.broker.replicas.truncation import cut_for
 from odradek.broker.settings.replication import ReplicationSettings
 from odradek.broker.turns import Turn
@@ -37,7 +40,7 @@ from odradek.protocol.api.list_offsets import ListOffsetsRequest, ListOffsetsRes
 from odradek.protocol.error_codes import ErrorCode
 from odradek.protocol.errors import DecodeError, KafkaError
 from odradek.protocol.file_region import FileRegion
-from odradek.protocol.types import ZERO_UUID, TopicPartition
+from odradek.protocol.types import TopicPartition
 from odradek.storage.leader_epochs import NO_EPOCH, EpochEnd
 from odradek.storage.log_lookup import EARLIEST, LATEST
 from odradek.storage.manager.disk_work import DiskWork
@@ -81,25 +84,17 @@ class Care(Protocol):
     async def carry_out(self, work: DiskWork, /) -> None: ...
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Ground:
     """What all fetchers of a broker stand on."""
 
-    def __init__(
-        self,
-        broker_id: int,
-        *,
-        logs: Logs,
-        care: Care,
-        settings: Callable[[], ReplicationSettings],
-        broker_epoch: Callable[[], int],
-        now_ms: Callable[[], int],
-    ) -> None:
-        self.broker_id = broker_id
-        self.logs = logs
-        self.care = care
-        self.settings = settings
-        self.broker_epoch = broker_epoch
-        self.now_ms = now_ms
+    broker_id: int
+    logs: Logs
+    care: Care
+    settings: Callable[[], ReplicationSettings]
+    broker_epoch: Callable[[], int]
+    now_ms: Callable[[], int]
+    throttle: Throttle
 
 
 class Fetcher:
@@ -188,24 +183,18 @@ class Fetcher:
 
     def _wanted(self) -> dict[TopicPartition, Wanted]:
         now, limit_bytes = monotonic(), self._ground.settings().fetch_max_bytes
+        throttle = self._ground.throttle
         wanted = {}
         for where, followed in self._followed.items():
             followed.asked_offset = None
             if followed.partition.hosted.is_being_cut:  # in an earlier epoch
                 followed.rests_until = max(followed.rests_until, now + SHORTEST_REST_S)
+            elif not followed.has_all and throttle.holds_up(where):
+                rest_s = min(throttle.rate.rest_s, self._backoff_s)  # it may be raised meanwhile
+                followed.rests_until = max(followed.rests_until, now + rest_s)
             if followed.rests_until > now or followed.is_new or not followed.is_current:
                 continue
-            partition, own = followed.partition, followed.partition.log
-            followed.asked_offset = own.end_offset
-            asked = Asked(
-                partition=where.partition,
-                current_leader_epoch=followed.epoch,
-                fetch_offset=own.end_offset,
-                last_fetched_epoch=own.epochs.latest_epoch,
-                log_start_offset=own.start_offset,
-                partition_max_bytes=limit_bytes,
-            )
-            wanted[where] = Wanted(asked, partition.topic_id or ZERO_UUID)
+            wanted[where] = followed.wanted(limit_bytes)
         return wanted
 
     async def _fetch(self, wanted: dict[TopicPartition, Wanted]) -> FetchResponse:
@@ -267,11 +256,13 @@ class Fetcher:
             assert not isinstance(records, FileRegion), records
             followed.partition.append_as_follower(
                 memoryview(records),
+                leader_epoch=followed.epoch,
                 high_watermark=line.high_watermark,
                 start_offset=line.log_start_offset,
                 now_ms=self._ground.now_ms(),
             )
-            followed.taken()
+            followed.taken(high_watermark=line.high_watermark)
+            self._ground.throttle.record(followed.partition.topic_partition, len(records))
 
     @contextmanager
     def _minding(self, followed: Followed) -> Iterator[None]:
@@ -357,6 +348,10 @@ class Fetcher:
             log.warning("%s begins anew at %d: its leader has nothing before", where, leaders_start)
             return ground.logs.truncate_fully(hosted, leaders_start, now_ms=now_ms)
 
+        first, *others = partition.log.segments
+        if others:
+            # By a disk thread: what begins anew does so on the loop, and sleeps for each segment.
+            await self._cut(followed, first.base_offset)
         await self._change(followed, begin_anew)
 
     async def _offset_at(self, followed: Followed, timestamp: int) -> int:

@@ -37,7 +37,8 @@ class FollowerSession:
     def __init__(self) -> None:
         self._id = NO_SESSION
         self._epoch = FIRST_EPOCH
-        self._known: dict[TopicPartition, Wanted] = {}
+        self._known: Mapping[TopicPartition, Wanted] = {}
+        self._names: dict[Uuid, str] = {}
 
     @property
     def begins(self) -> bool:
@@ -45,20 +46,24 @@ class FollowerSession:
         return self._epoch == FIRST_EPOCH
 
     def fill(self, request: FetchRequest, wanted: Mapping[TopicPartition, Wanted]) -> None:
-        """What the leader is to be told of ``wanted``."""
+        """What the leader is to be told of ``wanted``, which is kept and must not change."""
         request.session_id, request.session_epoch = self._id, self._epoch
-        if self.begins:
-            self._known.clear()
-        changed = {where: each for where, each in wanted.items() if self._known.get(where) != each}
-        # A topic that was made again has another id: under the old one it is to be forgotten.
-        gone = {
-            where: known
-            for where, known in self._known.items()
-            if where not in wanted or wanted[where].topic_id != known.topic_id
+        before: Mapping[TopicPartition, Wanted] = {} if self.begins else self._known
+        # Most are the very same: nothing of them is compared.
+        changed = {
+            where: each
+            for where, each in wanted.items()
+            if (known := before.get(where)) is not each and known != each
         }
+        gone = {where: before[where] for where in before.keys() - wanted.keys()}
+        for where, each in changed.items():
+            # A topic that was made again has another id: under the old one it is to be forgotten.
+            if where in before and before[where].topic_id != each.topic_id:
+                gone[where] = before[where]
+            self._names[each.topic_id] = where.topic
         request.topics = _topics(changed)
         request.forgotten_topics_data = _forgotten(gone)
-        self._known = dict(wanted)
+        self._known = wanted
 
     def answered(self, response: FetchResponse) -> None:
         """It was an answer without an error for the whole."""
@@ -71,11 +76,11 @@ class FollowerSession:
     def lost(self) -> None:
         """The next request begins again."""
         self._id, self._epoch = NO_SESSION, FIRST_EPOCH
-        self._known.clear()
+        self._known, self._names = {}, {}
 
-    def names(self) -> dict[Uuid, str]:
+    def names(self) -> Mapping[Uuid, str]:
         """Of the topics that the leader answers for, by the ids that it answers with."""
-        return {each.topic_id: where.topic for where, each in self._known.items()}
+        return self._names
 
 
 def _topics(wanted: Mapping[TopicPartition, Wanted]) -> list[Topic]:

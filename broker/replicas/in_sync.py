@@ -7,7 +7,8 @@ else of the same partition.
     agreed       the partition has the in-sync replicas, and the epoch, that the controller wrote
     overtaken    somebody else leads, or the leader knows less than the controller: it waits until
                  it is told
-    ineligible   the follower is not alive, as the controller knows: it may be proposed again
+    ineligible   the follower is not alive, or has begun another life, as the controller knows: it
+                 may be proposed again after a while
     otherwise    the controller is asked again, whoever it is by then
 
 Owner: the event loop.
@@ -30,8 +31,10 @@ from odradek.protocol.types import ZERO_UUID, TopicPartition, Uuid
 
 log = logging.getLogger(__name__)
 
-#: The last by topic names, and the first by their ids.
-BY_NAME, BY_ID = 1, 2
+Asked = AlterPartitionRequest.Topic.Partition
+
+#: The last by topic names, and the first by which the lives of brokers are told apart.
+BY_NAME, BY_ID = 1, 3
 RETRY_S = 0.05
 
 _OVERTAKEN = frozenset(
@@ -71,6 +74,9 @@ class Proposal(NamedTuple):
     partition: Partition
     role: LeaderRole
     in_sync: frozenset[int]
+    #: In which the followers have come as far as they have: one that has started again since may
+    #: have lost what it had, however often this is sent.
+    broker_epochs: Mapping[int, int]
 
     @property
     def is_current(self) -> bool:
@@ -113,10 +119,16 @@ class InSyncReplicas:
         where = partition.topic_partition
         before, after = sorted(role.in_sync), sorted(in_sync)
         log.info("%s: in sync are %s, and should be %s", where, before, after)
-        self._waiting[where] = Proposal(partition, role, in_sync)
+        epochs = {each: self._broker_epoch_of(each, role) for each in in_sync}
+        self._waiting[where] = Proposal(partition, role, in_sync, epochs)
         if not self._is_asking:
             self._is_asking = True
             self._start(self._ask_all(), "in-sync replicas")
+
+    def _broker_epoch_of(self, replica_id: int, role: LeaderRole) -> int:
+        if replica_id == self._controller.broker_id:
+            return self._controller.broker_epoch
+        return role.broker_epoch_of(replica_id)
 
     async def _ask_all(self) -> None:
         try:
@@ -167,7 +179,7 @@ class InSyncReplicas:
         if response.error_code:
             self._not_yet(ErrorCode.of(response.error_code).name)
             return proposals
-        left = _unanswered(proposals, response)
+        left = _unanswered(proposals, response, now_ms=self.now_ms())
         if left:
             self._not_yet(", ".join(sorted(_errors_in(response))))
         else:
@@ -183,15 +195,21 @@ class InSyncReplicas:
 
 
 def _topics(proposals: Iterable[Proposal]) -> list[AlterPartitionRequest.Topic]:
-    topics: dict[tuple[str, Uuid], list[AlterPartitionRequest.Topic.Partition]] = {}
-    for partition, role, in_sync in proposals:
+    topics: dict[tuple[str, Uuid], list[Asked]] = {}
+    for partition, role, in_sync, epochs in proposals:
         topic, number = partition.topic_partition
-        line = AlterPartitionRequest.Topic.Partition(
+        line = Asked(
             partition_index=number,
             leader_epoch=role.epoch,
-            new_isr=sorted(in_sync),
             partition_epoch=partition.partition_epoch,
         )
+        if partition.topic_id is None:
+            line.new_isr = sorted(in_sync)
+        else:
+            line.new_isr_with_epochs = [
+                Asked.BrokerState(broker_id=each, broker_epoch=epochs[each])
+                for each in sorted(in_sync)
+            ]
         topics.setdefault((topic, partition.topic_id or ZERO_UUID), []).append(line)
     return [
         AlterPartitionRequest.Topic(topic_name=name, topic_id=topic_id, partitions=lines)
@@ -205,7 +223,7 @@ def _errors_in(response: AlterPartitionResponse) -> set[str]:
 
 
 def _unanswered(
-    proposals: Mapping[TopicPartition, Proposal], response: AlterPartitionResponse
+    proposals: Mapping[TopicPartition, Proposal], response: AlterPartitionResponse, *, now_ms: int
 ) -> dict[TopicPartition, Proposal]:
     """Each partition does what it was told; those that were told nothing of use are left."""
     names = {each.partition.topic_id: where.topic for where, each in proposals.items()}
@@ -215,13 +233,15 @@ def _unanswered(
         for line in topic.partitions:
             where = TopicPartition(name, line.partition_index)
             proposal = proposals.get(where)
-            if proposal is not None and _is_settled(proposal, line):
+            if proposal is not None and _is_settled(proposal, line, now_ms=now_ms):
                 del left[where]
     return {where: each for where, each in left.items() if each.is_current}
 
 
-def _is_settled(proposal: Proposal, line: AlterPartitionResponse.Topic.Partition) -> bool:
-    partition, role, _ = proposal
+def _is_settled(
+    proposal: Proposal, line: AlterPartitionResponse.Topic.Partition, *, now_ms: int
+) -> bool:
+    partition, role, in_sync, _ = proposal
     error = ErrorCode.of(line.error_code)
     if error is ErrorCode.NONE:
         if proposal.is_current and line.leader_epoch == role.epoch:
@@ -233,6 +253,6 @@ def _is_settled(proposal: Proposal, line: AlterPartitionResponse.Topic.Partition
     if error not in _INELIGIBLE | _OVERTAKEN:
         return False
     log.info("%s: in-sync replicas stay as they are: %s", partition.topic_partition, error.name)
-    if error in _INELIGIBLE:
-        role.proposed = None
+    if error in _INELIGIBLE and proposal.is_current:
+        role.refused(in_sync, now_ms=now_ms)
     return True

@@ -10,6 +10,9 @@ which it is only a matter of time.
     in sync            it has been at the end within ``replica.lag.time.max.ms``
     fit to be          it has all before the high watermark, and the leader's first record
 
+A follower asks for all of its partitions many times a second, and mostly has all of them already.
+So what it tells of those is noted once for its session (``Heard``), not in each of them.
+
 Owner: the event loop.
 """
 
@@ -18,12 +21,39 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 
 NOT_HEARD_OF = -1
+#: The epoch of a broker whose fetches do not tell it.
+NOT_TOLD = -1
+#: How long a follower is left alone that the controller does not want in the set.  Kafka has it
+#: proposed again by its next fetch, many times a second.
+REFUSED_FOR_MS = 1_000
+
+
+class Heard:
+    """Of one session of a follower: when it last asked, and was answered as for all it wants."""
+
+    __slots__ = ("asked_ms", "ms")
+
+    def __init__(self, now_ms: int) -> None:
+        self.asked_ms = self.ms = now_ms
+
+    def gone_over(self) -> None:
+        """Every partition has been noted, or was found as it had been."""
+        self.ms = self.asked_ms
 
 
 class Progress:
     """How far a follower has come, as its fetches tell."""
 
-    __slots__ = ("at_end_ms", "end_offset", "fetched_ms", "leaders_end", "start_offset")
+    __slots__ = (
+        "at_end_ms",
+        "broker_epoch",
+        "end_offset",
+        "fetched_ms",
+        "heard",
+        "leaders_end",
+        "refused_until_ms",
+        "start_offset",
+    )
 
     def __init__(self, *, at_end_ms: int = 0) -> None:
         """``at_end_ms``: one that was in sync when the leader came is given time."""
@@ -34,17 +64,45 @@ class Progress:
         #: When it fetched last, and where the leader's log ended then.
         self.fetched_ms = 0
         self.leaders_end = 0
+        #: The session in which it was at the end when it was noted, and, as long as the log has not
+        #: grown since, is so whenever that session asks.
+        self.heard: Heard | None = None
+        #: In which of its lives it fetched last (KIP-903).
+        self.broker_epoch = NOT_TOLD
+        #: Until when it is not proposed again.
+        self.refused_until_ms = 0
 
-    def note(self, *, end_offset: int, start_offset: int, log_end: int, now_ms: int) -> None:
+    def note(
+        self,
+        *,
+        end_offset: int,
+        start_offset: int,
+        log_end: int,
+        now_ms: int,
+        heard: Heard | None = None,
+    ) -> None:
+        self.leave_session()
         if end_offset >= log_end:
             self.at_end_ms = max(self.at_end_ms, now_ms)
+            self.heard = heard
         elif end_offset >= self.leaders_end:
             self.at_end_ms = max(self.at_end_ms, self.fetched_ms)
         self.end_offset, self.start_offset = end_offset, start_offset
         self.fetched_ms, self.leaders_end = now_ms, log_end
 
+    def leave_session(self) -> None:
+        """What its session tells from now on does not concern it."""
+        if self.heard is not None:
+            self.at_end_ms = self.last_at_end_ms
+            self.fetched_ms = max(self.fetched_ms, self.heard.ms)
+            self.heard = None
+
+    @property
+    def last_at_end_ms(self) -> int:
+        return self.at_end_ms if self.heard is None else max(self.at_end_ms, self.heard.ms)
+
     def keeps_up(self, log_end: int, *, now_ms: int, lag_max_ms: int) -> bool:
-        return self.end_offset == log_end or now_ms - self.at_end_ms <= lag_max_ms
+        return self.end_offset == log_end or now_ms - self.last_at_end_ms <= lag_max_ms
 
 
 class LeaderRole:
@@ -84,8 +142,23 @@ class LeaderRole:
             if replica != local_id
         }
 
+    def take_over(self, newer: LeaderRole) -> None:
+        """What the controller says of the same epoch; what is known of followers stays known."""
+        self.in_sync, self.replicas, self.proposed = newer.in_sync, newer.replicas, None
+        self.followers = {
+            replica: self.followers.get(replica, progress)
+            for replica, progress in newer.followers.items()
+        }
+
     def note_follower(
-        self, replica_id: int, *, end_offset: int, start_offset: int, log_end: int, now_ms: int
+        self,
+        replica_id: int,
+        *,
+        end_offset: int,
+        start_offset: int,
+        log_end: int,
+        now_ms: int,
+        heard: Heard | None = None,
     ) -> bool:
         """What a follower's fetch has told; whether its start has moved."""
         progress = self.followers.get(replica_id)
@@ -93,7 +166,11 @@ class LeaderRole:
             progress = self.followers[replica_id] = Progress()
         has_moved = progress.start_offset != start_offset
         progress.note(
-            end_offset=end_offset, start_offset=start_offset, log_end=log_end, now_ms=now_ms
+            end_offset=end_offset,
+            start_offset=start_offset,
+            log_end=log_end,
+            now_ms=now_ms,
+            heard=heard,
         )
         return has_moved
 
@@ -125,12 +202,30 @@ class LeaderRole:
 
     # Who is in sync?  None, if nothing is to be proposed.
 
-    def grown(self, replica_id: int, *, high_watermark: int) -> frozenset[int] | None:
+    def broker_epoch_of(self, replica_id: int) -> int:
+        """In which a follower has come as far as is known of it."""
+        progress = self.followers.get(replica_id)
+        return NOT_TOLD if progress is None else progress.broker_epoch
+
+    def refused(self, in_sync: frozenset[int], *, now_ms: int) -> None:
+        """The controller does not agree, most likely because of those who would be new in it."""
+        self.proposed = None
+        for replica in in_sync - self.in_sync:
+            if replica in self.followers:
+                self.followers[replica].refused_until_ms = now_ms + REFUSED_FOR_MS
+
+    def grown(
+        self, replica_id: int, *, high_watermark: int, now_ms: int = 0
+    ) -> frozenset[int] | None:
         """With a follower that has caught up."""
         if self.proposed is not None or replica_id in self.in_sync:
             return None
         progress = self.followers.get(replica_id)
-        if progress is None or replica_id not in self.replicas:
+        if (
+            progress is None
+            or replica_id not in self.replicas
+            or now_ms < progress.refused_until_ms
+        ):
             return None
         is_fit = progress.end_offset >= max(high_watermark, self.start_offset)
         return self.in_sync | {replica_id} if is_fit else None

@@ -6,6 +6,7 @@ meanwhile, it is copied too, and all is tried again.
 
     reads of the log   on a disk thread, as what is copied may not be in memory
     appends            on the loop, in small slices; the copy's own syncs with all others
+    throttled          by the rate that operators set for all copies together (throttles.py)
     compaction         and retention of the log are held off until the move has ended
 
 A copy that is found when the broker starts, or whose move was broken off, goes on where it was:
@@ -27,6 +28,7 @@ from typing import Any, Protocol
 
 from odradek.broker.disk import Disk
 from odradek.broker.replicas.partition import Partition
+from odradek.broker.replicas.throttles import Rate
 from odradek.protocol.errors import (
     InvalidTopic,
     KafkaError,
@@ -48,6 +50,8 @@ log = logging.getLogger(__name__)
 
 #: A guess: an append of so much holds up the loop for less than a millisecond.
 SLICE_BYTES = 256 * 1024
+#: How soon a copy that is held up sees that it may go on faster.
+LONGEST_REST_S = 1.0
 _FILE_NAME_LENGTH_MAX = 255
 
 Start = Callable[[Coroutine[Any, Any, None], str], "asyncio.Task[None]"]
@@ -92,6 +96,8 @@ class LogDirMoves:
         self._now_ms = now_ms
         self._tasks: dict[TopicPartition, asyncio.Task[None]] = {}
         self._lock = asyncio.Lock()
+        #: Of all copies together; the broker's own takes its place.
+        self.rate = Rate(windows=1, window_s=1)
         #: Where logs shall be made that are not there yet.
         self.preferred: dict[TopicPartition, LogDirectory] = {}
 
@@ -179,7 +185,8 @@ class LogDirMoves:
         try:
             await self._care.hold_off(partition)
             try:
-                await LogDirMove(self._logs, self._disk, current, future, self._now_ms).run(
+                move = LogDirMove(self._logs, self._disk, current, future, self._now_ms, self.rate)
+                await move.run(
                     on_swapped=lambda: self._replicas.replaced(partition, future),
                     on_start_moved=lambda: self._replicas.wake(partition),
                 )
@@ -205,9 +212,11 @@ class LogDirMove:
         current: HostedLog,
         future: HostedLog,
         now_ms: Callable[[], int],
+        rate: Rate,
     ) -> None:
         self._logs = logs
         self._disk = disk
+        self._rate = rate
         self._current = current
         self._future = future
         self._now_ms = now_ms
@@ -250,6 +259,9 @@ class LogDirMove:
             await self._align()
             if not self._has_same_records:
                 continue  # the log has changed while the copy was cut
+            if rest_s := self._rate.rest_s:
+                await asyncio.sleep(min(rest_s, LONGEST_REST_S))
+                continue
             region = self._next()
             if not region.length:
                 return
@@ -275,7 +287,11 @@ class LogDirMove:
             self._cuts_before, self._cuts_seen = [], len(source.cuts)
             end = min([source.end_offset, *cuts])
             start = source.start_offset
-        if copy.end_offset < start:
+        if copy.end_offset < start and len(copy.segments) > 1:
+            # As a follower does: most of what sleeps is done by a disk thread.
+            first = copy.segments.first.base_offset
+            work = self._logs.truncate(self._future, first, now_ms=self._now_ms())
+        elif copy.end_offset < start:
             work = self._logs.truncate_fully(self._future, start, now_ms=self._now_ms())
         elif copy.end_offset > end:
             work = self._logs.truncate(self._future, end, now_ms=self._now_ms())
@@ -304,6 +320,7 @@ class LogDirMove:
         with self._current as source, self._future as copy:
             copy.append_as_follower(bytearray(records), now_ms=self._now_ms())
             has_moved = _follow(copy, source)
+        self._rate.record(len(records))
         if has_moved:
             self._on_start_moved()
 

@@ -17,11 +17,11 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from typing import Protocol
 
 from odradek.broker.metadata.internal_topics import INTERNAL_TOPICS
-from odradek.broker.replicas.leader import LeaderRole
+from odradek.broker.replicas.leader import NOT_TOLD, Heard, LeaderRole, Progress
+from odradek.broker.replicas.portion import Portion, aborted_in
 from odradek.broker.replicas.watermark import Watermark
 from odradek.protocol.errors import (
     FencedLeaderEpoch,
@@ -32,29 +32,15 @@ from odradek.protocol.errors import (
     RequestTimedOut,
     UnknownLeaderEpoch,
 )
-from odradek.protocol.file_region import FileRegion
 from odradek.protocol.types import TopicPartition, Uuid
 from odradek.storage.admission.checked_batch import CheckedBatch
 from odradek.storage.log import Log, Written
-from odradek.storage.log_segment import LogSegment
 from odradek.storage.manager.hosted_log import HostedLog
 from odradek.storage.producers.append import AppendOrigin
 from odradek.storage.producers.verification_guards import VerificationGuard
-from odradek.storage.transaction_index import AbortedTransaction
 
 ALL_IN_SYNC = -1
 NO_LEADER_EPOCH = -1
-
-
-@dataclass(slots=True)
-class Portion:
-    """What a read found; treat as immutable."""
-
-    records: FileRegion
-    high_watermark: int
-    last_stable_offset: int
-    start_offset: int
-    aborted: list[AbortedTransaction] | None = None  # None unless only committed records count
 
 
 class InSync(Protocol):
@@ -111,17 +97,17 @@ class Partition:
 
     def lead(self, role: LeaderRole, *, partition_epoch: int) -> None:
         """As long as the controller says so."""
-        self.partition_epoch = partition_epoch
         self.leader_id, self.leader_epoch = role.local_id, role.epoch
         if self.leader is None:
             self._abandon(NotLeader(f"{self.topic_partition} has a new leader"))
             self.high_watermark.restart(self.log.high_watermark)
         if self.leader is None or self.leader.epoch != role.epoch:
             # Of one that led before, nothing was cut: who waits can wait on.
-            self.leader = role
-        else:
-            self.leader.in_sync, self.leader.replicas = role.in_sync, role.replicas
-            self.leader.proposed = None
+            self.leader, self.partition_epoch = role, partition_epoch
+        elif partition_epoch >= self.partition_epoch:
+            # Else the two have agreed on something since that was written.
+            self.leader.take_over(role)
+            self.partition_epoch = partition_epoch
         self._advance()
         self.wake()
 
@@ -261,24 +247,36 @@ class Partition:
             log.advance_high_watermark(reached)
             self.high_watermark.advance(reached)
 
-    def follower_fetched(self, replica_id: int, *, offset: int, start_offset: int) -> None:
+    def follower_fetched(
+        self,
+        replica_id: int,
+        *,
+        offset: int,
+        start_offset: int,
+        broker_epoch: int = NOT_TOLD,
+        heard: Heard | None = None,
+    ) -> Progress:
         """A follower has all before ``offset``, and nothing before ``start_offset`` any more."""
         role, log = self.leading(), self.hosted.log
-        before = log.high_watermark
+        before, now_ms = log.high_watermark, self._in_sync.now_ms()
         has_moved = role.note_follower(
             replica_id,
             end_offset=offset,
             start_offset=start_offset,
             log_end=log.end_offset,
-            now_ms=self._in_sync.now_ms(),
+            now_ms=now_ms,
+            heard=heard,
         )
-        grown = role.grown(replica_id, high_watermark=before)
+        progress = role.followers[replica_id]
+        progress.broker_epoch = broker_epoch
+        grown = role.grown(replica_id, high_watermark=before, now_ms=now_ms)
         if grown is not None and self._in_sync.is_eligible(replica_id):
             role.proposed = grown
             self._in_sync.propose(self, grown)
         self._advance()
         if self.waiting and (has_moved or log.high_watermark > before):
             self.wake()
+        return progress
 
     def look_for_laggards(self) -> None:
         """Followers that have been behind for too long are to be out of sync."""
@@ -306,14 +304,15 @@ class Partition:
         self,
         records: memoryview | bytearray,
         *,
+        leader_epoch: int,
         high_watermark: int,
         start_offset: int,
         now_ms: int,
     ) -> None:
-        """Take over what the leader has sent, and what it says of its log."""
+        """Take over what the leader of this epoch has sent, and what it says of its log."""
         with self.hosted as log:
             if records:
-                log.append_as_follower(records, now_ms=now_ms)
+                log.append_as_follower(records, leader_epoch=leader_epoch, now_ms=now_ms)
             reached = min(high_watermark, log.end_offset)
             if reached > log.high_watermark:
                 log.advance_high_watermark(reached)
@@ -356,7 +355,7 @@ class Partition:
             region = log.read(offset, max_bytes=max_bytes, up_to=up_to, at_least_one=at_least_one)
             aborted = None
             if committed:
-                aborted = _aborted_in(log, offset, region, up_to)
+                aborted = aborted_in(log, offset, region, up_to)
             return Portion(
                 region, log.high_watermark, log.last_stable_offset, log.start_offset, aborted
             )
@@ -375,26 +374,3 @@ class _Alone:
 
     def is_eligible(self, replica_id: int) -> bool:
         return False
-
-
-def _aborted_in(log: Log, offset: int, region: FileRegion, up_to: int) -> list[AbortedTransaction]:
-    """Those that reach into what was read, lest all that follow are told of again and again."""
-    if not region.length or next(log.segments.aborting_from(offset), None) is None:
-        return []
-    end = min(up_to, _end_of(log, offset, region))
-    return log.aborted_transactions(start=offset, end=end)
-
-
-def _end_of(log: Log, offset: int, region: FileRegion) -> int:
-    """An offset that none in the region reaches, and few below it are not in the region."""
-    segment: LogSegment | None = log.segments.holding(offset) or log.segments.first
-    # Compaction may have left nothing at or after the offset in the segment that held it.
-    while segment is not None and segment.file is not region.keeper:
-        segment = log.segments.after(segment)
-    if segment is None:
-        return log.end_offset
-    entry = segment.index.entry_after(region.position + region.length - 1)
-    if entry is not None:
-        return entry.offset
-    following = log.segments.after(segment)
-    return log.end_offset if following is None else following.base_offset

@@ -154,13 +154,11 @@ class ReplicaManager:
             self._check_newer(known, topic_id, state)
         if self.broker_id not in state.replicas:
             raise UnknownTopicOrPartition(f"{partition} has no replica on broker {self.broker_id}")
-        hosted = self._hosted(partition, topic_id, is_new=state.is_new)
-        if known is not None and known.hosted is not hosted:
-            known.end(NotLeader(f"the log of {partition} is another now"))
-            known = None
-        if known is None:
-            known = Partition(hosted, on_flush_due=self._flush_due, in_sync=self.in_sync)
-            self._partitions[partition] = known
+        try:
+            known = self._prepared(partition, topic_id, state)
+        except KafkaError as failure:
+            self._lead_no_more(known, failure)
+            raise
         if state.leader == self.broker_id:
             self._fetch_no_more(partition)
             self._lead(known, state)
@@ -174,6 +172,29 @@ class ReplicaManager:
                 self.fetchers.follow(known)
         self._tell_of_role(known)
         return known
+
+    def _prepared(
+        self, partition: TopicPartition, topic_id: Uuid | None, state: LeaderAndIsrPartitionState
+    ) -> Partition:
+        """With a log, which knows of the epoch if it is led here."""
+        hosted = self._hosted(partition, topic_id, is_new=state.is_new)
+        known = self._partitions.get(partition)
+        if known is not None and known.hosted is not hosted:
+            known.end(NotLeader(f"the log of {partition} is another now"))
+            known = None
+        if known is None:
+            known = Partition(hosted, on_flush_due=self._flush_due, in_sync=self.in_sync)
+            self._partitions[partition] = known
+        if state.leader == self.broker_id:
+            with hosted as own_log:
+                own_log.epochs.assign(state.leader_epoch, start_offset=own_log.end_offset)
+        return known
+
+    def _lead_no_more(self, partition: Partition | None, failure: KafkaError) -> None:
+        """It must not go on in an epoch that is over for everybody else."""
+        if partition is not None and partition.leader is not None:
+            partition.end(failure)
+            self._tell_of_role(partition)
 
     def _fetch_no_more(self, partition: TopicPartition) -> None:
         if self.fetchers is not None:
@@ -220,8 +241,6 @@ class ReplicaManager:
         )
 
     def _lead(self, partition: Partition, state: LeaderAndIsrPartitionState) -> None:
-        with partition.hosted as own_log:
-            own_log.epochs.assign(state.leader_epoch, start_offset=own_log.end_offset)
         role = LeaderRole(
             local_id=self.broker_id,
             epoch=state.leader_epoch,

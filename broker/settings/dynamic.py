@@ -155,6 +155,8 @@ class DynamicSettings:
     def _tell(self, before: ServerSettings) -> None:
         pairs = zip(before.tables, self.current.tables, strict=True)
         changed = [now for was, now in pairs if was != now]
+        if before.quotas != self.current.quotas:
+            changed.append(self.current.quotas)
         for table in changed:
             for told in self._listeners[type(table)]:
                 told(table)

@@ -20,7 +20,7 @@ from odradek.broker.settings.consumer_groups import ConsumerGroupSettings, OneGr
 from odradek.broker.settings.groups import GroupSettings
 from odradek.broker.settings.internal_topics import ONE_BROKER, InternalTopicSettings
 from odradek.broker.settings.network import NetworkSettings
-from odradek.broker.settings.replication import ReplicationSettings
+from odradek.broker.settings.replication import ReplicationQuotas, ReplicationSettings
 from odradek.broker.settings.server import BrokerSettings
 from odradek.broker.settings.transactions import TransactionSettings
 from odradek.config.definition import Layer, Setting, SettingError
@@ -71,6 +71,8 @@ class ServerSettings:
     internal_topics: InternalTopicSettings
     controller: ControllerSettings
     zookeeper: ZooKeeperSettings
+    #: In no table of a server: what a file says of them has no effect.
+    quotas: ReplicationQuotas
     #: With secrets in them.
     layers: Mapping[Layer, Texts] = field(repr=False)
 
@@ -92,6 +94,9 @@ class ServerSettings:
             InternalTopicSettings.read(layers),
             ControllerSettings.read(layers),
             ZooKeeperSettings.read(layers),
+            ReplicationQuotas.read(
+                {layer: layers.get(layer, {}) for layer in (Layer.CLUSTER, Layer.BROKER)}
+            ),
             layers,
         )
         settings.check()

@@ -16,9 +16,9 @@ import logging
 from collections.abc import Mapping
 
 from odradek.broker.settings import kafka_names
+from odradek.broker.settings.replication import ReplicationQuotas
 from odradek.broker.settings.server_settings import BY_NAME, ServerSettings
-from odradek.config.definition import Layer, Setting, SettingError, Update, long
-from odradek.config.settings import Settings
+from odradek.config.definition import Layer, Setting, SettingError, Update
 
 log = logging.getLogger(__name__)
 
@@ -51,29 +51,6 @@ _OF_ALL_LISTENERS = frozenset(
 )
 #: These can be changed for single listeners only.
 _OF_A_LISTENER_PREFIXES = ("ssl.key.", "ssl.keystore.", "ssl.truststore.")
-
-
-class ReplicationQuotas(Settings, update=Update.CLUSTER):
-    """What Kafka lets be set dynamically and nowhere else; kept, but not honoured yet."""
-
-    leader_rate: int = long(
-        "leader.replication.throttled.rate",
-        default=2**63 - 1,
-        at_least=0,
-        doc="What throttled replicas are sent in a second.",
-    )
-    follower_rate: int = long(
-        "follower.replication.throttled.rate",
-        default=2**63 - 1,
-        at_least=0,
-        doc="What throttled replicas fetch in a second.",
-    )
-    move_rate: int = long(
-        "replica.alter.log.dirs.io.max.bytes.per.second",
-        default=2**63 - 1,
-        at_least=0,
-        doc="What is copied between log directories in a second.",
-    )
 
 
 #: What is known of a setting that can be changed dynamically, and what only can be.

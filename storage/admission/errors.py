@@ -44,6 +44,10 @@ class UnexpectedAppendOffset(KafkaError):
         self.last_offset = last_offset
 
 
+class LaterLeaderEpoch(KafkaError):
+    """The leader sent what only a later leader can have written."""
+
+
 class OffsetsOutOfOrder(KafkaError):
     """The leader sent batches whose offsets do not ascend."""
 

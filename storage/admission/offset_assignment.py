@@ -18,7 +18,11 @@ from odradek.protocol.records.record import NO_TIMESTAMP, TimestampType
 from odradek.protocol.records.record_set import AnyBatch, batches_of_any_magic
 from odradek.storage.admission.batch_validation import valid_batch
 from odradek.storage.admission.checked_batch import CheckedBatch
-from odradek.storage.admission.errors import OffsetsOutOfOrder, UnexpectedAppendOffset
+from odradek.storage.admission.errors import (
+    LaterLeaderEpoch,
+    OffsetsOutOfOrder,
+    UnexpectedAppendOffset,
+)
 from odradek.storage.admission.rules import AppendRules
 from odradek.storage.producers.append import AppendOrigin
 
@@ -100,18 +104,30 @@ def _admit_checked(
     )
 
 
-def admit_as_follower(records: memoryview | bytearray, *, next_offset: int) -> Admitted:
-    """As a follower whose log ends at ``next_offset``; what the leader took is taken."""
+def admit_as_follower(
+    records: memoryview | bytearray, leader_epoch: int | None = None, *, next_offset: int
+) -> Admitted:
+    """As a follower whose log ends at ``next_offset``; what the leader took is taken.
+
+    Of a leader in ``leader_epoch`` no batch can be of a later one: then it has become a follower
+    while its file was being sent, cut it, and written another's records there.  From that batch on
+    nothing is taken.
+    """
     batches: list[AnyBatch] = []
-    last_offset, max_timestamp = NO_OFFSET, NO_TIMESTAMP
+    last_offset, max_timestamp, size_bytes = NO_OFFSET, NO_TIMESTAMP, 0
     whole_batches = batches_of_any_magic(records)
     for batch in whole_batches:
+        if leader_epoch is not None and batch.partition_leader_epoch > leader_epoch:
+            if not batches:
+                raise LaterLeaderEpoch(f"{batch} from a leader in epoch {leader_epoch}")
+            break
         if _known_first_offset(batch) <= last_offset or batch.last_offset <= last_offset:
             raise OffsetsOutOfOrder(f"{batch} after offset {last_offset}")
         batch.check_crc()
         batches.append(batch)
         last_offset = batch.last_offset
         max_timestamp = max(max_timestamp, batch.max_timestamp)
+        size_bytes = whole_batches.position
     if not batches:
         return _nothing()
     first_offset = _known_first_offset(batches[0])
@@ -119,7 +135,6 @@ def admit_as_follower(records: memoryview | bytearray, *, next_offset: int) -> A
         raise UnexpectedAppendOffset(
             first_offset=batches[0].base_offset, last_offset=last_offset, next_offset=next_offset
         )
-    size_bytes = whole_batches.position
     return Admitted(
         buffers=[memoryview(records)[:size_bytes]],
         batches=batches,

@@ -15,7 +15,9 @@ def followers(cluster):
 
 
 def in_sync(cluster, by):
-    return len(cluster.partitions(TOPIC, by=by)[0][1])
+    """None before it has heard of the topic at all."""
+    known = cluster.partitions(TOPIC, by=by)
+    return len(known[0][1]) if known else None
 
 
 def test_r2_a_follower_that_is_paused_is_out_of_sync_and_comes_back(cluster):

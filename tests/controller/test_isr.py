@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from odradek.controller import alter_partition
-from odradek.controller.isr import InSyncReplicas, Proposal
+from odradek.controller.isr import UNKNOWN_EPOCH, InSyncReplicas, Proposal
 from odradek.controller.leadership import Leadership
 from odradek.controller.store import paths
 from odradek.controller.store.payloads.notifications import IsrChange
@@ -108,6 +108,15 @@ async def test_a_broker_about_to_stop_is_not_eligible():
     assert (await led.outcome()).error is ErrorCode.INELIGIBLE_REPLICA
 
 
+async def test_a_replica_that_has_started_again_is_not_eligible_for_what_it_had_before():
+    led = await Led().begin()
+    of_now = {each: led.context.brokers[each].epoch for each in (1, 2, 3)}
+    outcome = await led.outcome(broker_epochs={**of_now, 3: of_now[3] - 1})
+    assert outcome.error is ErrorCode.INELIGIBLE_REPLICA
+    outcome = await led.outcome(broker_epochs={**of_now, 2: UNKNOWN_EPOCH})
+    assert outcome.isr == (1, 2, 3)
+
+
 async def test_a_leader_that_has_recovered_says_so():
     led = await Led().begin(isr=(1,), is_recovering=True)
     outcome = await led.outcome(isr=(1,))
@@ -192,7 +201,9 @@ async def test_a_request_of_any_version_is_understood_and_answered(version):
     led = await Led().begin()
     asked = request(version)
     proposals = alter_partition.proposals(asked, version, led.context)
-    assert proposals == {T0: replace(ASKED, knows_ineligible=version >= 2)}
+    epochs = {1: -1, 2: -1, 3: -1} if version >= 3 else {}
+    expected = replace(ASKED, knows_ineligible=version >= 2, broker_epochs=epochs)
+    assert proposals == {T0: expected}
     altered = await led.isr.alter(proposals)
     (topic,) = alter_partition.response(asked, version, altered, led.context).topics
     assert (topic.topic_name, topic.topic_id == topic_id("t")) == (

@@ -2,7 +2,7 @@
 
 import pytest
 
-from odradek.storage.admission.errors import UnexpectedAppendOffset
+from odradek.storage.admission.errors import LaterLeaderEpoch, UnexpectedAppendOffset
 from odradek.storage.log_lookup import of_largest_timestamp
 from tests.support.faulty_disk import FaultyDisk
 from tests.support.legacy_messages import message
@@ -84,6 +84,20 @@ class TestASetOfBatches:
         take(log, *(records_batch(b"a", base_offset=n, timestamp=t) for n, t in enumerate(times)))
         assert of_largest_timestamp(log)[:2] == (1, 90)
         assert log.segments.active.largest == (90, 1)
+
+    def test_what_a_later_leader_wrote_into_the_file_is_not_taken(self, log):
+        batches = [
+            records_batch(b"a", base_offset=number, partition_leader_epoch=epoch)
+            for number, epoch in enumerate([3, 4, 5, 4])
+        ]
+        log.append_as_follower(bytearray(b"".join(batches)), leader_epoch=4, now_ms=NOW_MS)
+        assert log.end_offset == 2
+        assert log.size_bytes == sum(map(len, batches[:2]))
+        assert log.epochs.latest_epoch == 4
+        with pytest.raises(LaterLeaderEpoch):
+            log.append_as_follower(bytearray(batches[2]), leader_epoch=4, now_ms=NOW_MS)
+        log.append_as_follower(bytearray(batches[2]), leader_epoch=5, now_ms=NOW_MS)
+        assert log.end_offset == 3
 
     def test_a_batch_that_is_cut_at_its_end_is_left_for_the_next_fetch(self, log):
         torn = records_batch(b"b", base_offset=1)[:-3]

@@ -39,10 +39,22 @@ REPLICAS, MIN_IN_SYNC = 3, 2
 class Cluster:
     """Brokers 0 to 2, each in a directory of its own."""
 
-    def __init__(self, directory: Path, zookeeper: ZooKeeperServer, *overrides: str) -> None:
+    def __init__(
+        self,
+        directory: Path,
+        zookeeper: ZooKeeperServer,
+        *overrides: str,
+        racks: Sequence[str] = (),
+    ) -> None:
         common = (*on_zookeeper(zookeeper), *SETTINGS, *overrides)
+        places = [f"broker.rack={rack}" for rack in racks]
         self.brokers = [
-            BrokerProcess(directory / f"{number}", *common, f"broker.id={number}")
+            BrokerProcess(
+                directory / f"{number}",
+                *common,
+                f"broker.id={number}",
+                *places[number : number + 1],
+            )
             for number in range(REPLICAS)
         ]
 

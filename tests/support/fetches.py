@@ -2,14 +2,15 @@
 
 from collections.abc import Iterable
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 from odradek.broker.call import Call
 from odradek.broker.fetching.fetch_sessions import FetchSessions
+from odradek.broker.fetching.partition_reading import Policy
 from odradek.broker.handlers import fetch
 from odradek.broker.metadata.picture import Node
 from odradek.broker.replicas.partition import Partition
+from odradek.broker.replicas.throttles import Rate, Throttle
 from odradek.protocol.api.fetch import FetchRequest, FetchResponse
 from odradek.protocol.error_codes import ErrorCode
 from odradek.protocol.file_region import FileRegion
@@ -61,7 +62,8 @@ class FetchBench:
         self.cluster = SeenCluster(self.hosting)
         self.now_ms = NOW_MS
         self.sessions = FetchSessions(slots=slots, now_ms=lambda: self.now_ms)
-        self.limits = SimpleNamespace(fetch_max_bytes=50 << 20)
+        self.throttle = Throttle(Rate(windows=11, window_s=1, now_s=lambda: self.now_ms / 1000))
+        self.policy = Policy(50 << 20, self.throttle)
 
     def lead(self, partition: int = 0, **state: Any) -> Partition:
         return self.hosting.lead(partition=partition, **state)
@@ -70,7 +72,7 @@ class FetchBench:
         return self.answered(called(request, version=version))
 
     def answered(self, call: Call[FetchRequest]) -> Any:
-        return fetch.handle(self.hosting.replicas, self.cluster, self.sessions, self.limits, call)
+        return fetch.handle(self.hosting.replicas, self.cluster, self.sessions, self.policy, call)
 
 
 def asked(partition: int = 0, offset: int = 0, *, max_bytes: int = 1 << 20, **fields: Any) -> Asked:

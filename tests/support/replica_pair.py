@@ -9,6 +9,7 @@ from types import SimpleNamespace
 from odradek.broker.handlers import list_offsets
 from odradek.broker.metadata.picture import Node
 from odradek.broker.replicas.fetcher import Fetcher, Ground
+from odradek.broker.replicas.throttles import Rate, Throttle
 from odradek.broker.settings.replication import ReplicationSettings
 from odradek.protocol.api.fetch import FetchRequest, FetchResponse
 from odradek.protocol.file_region import FileRegion
@@ -79,13 +80,16 @@ class Pair:
         self.epoch = -1
         self.lead()
         self.wire = Wire(self.bench)
+        self.now_s = 0.0
+        self.throttle = Throttle(Rate(windows=11, window_s=1, now_s=lambda: self.now_s))
         ground = Ground(
-            FOLLOWER,
+            broker_id=FOLLOWER,
             logs=self.there.logs,
             care=self.there.care,
             settings=lambda: settings,
             broker_epoch=lambda: 1,
             now_ms=lambda: NOW_MS,
+            throttle=self.throttle,
         )
         self.fetcher = Fetcher(Node(LEADER, "leader", 1, None), self.wire, ground)
         self.task = self.there.background.start(self.fetcher.run(), "fetcher")

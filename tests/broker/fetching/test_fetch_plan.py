@@ -1,6 +1,7 @@
 """How much is read of which partition, and when a fetch is answered."""
 
 import asyncio
+from dataclasses import replace
 
 import pytest
 
@@ -50,7 +51,7 @@ async def test_no_answer_is_larger_than_the_broker_allows(tmp_path):
     partition = bench.lead()
     size = append(partition, b"x" * 1000)
     append(partition, b"y" * 1000)
-    bench.limits.fetch_max_bytes = size
+    bench.policy = replace(bench.policy, fetch_max_bytes=size)
     assert told(bench.fetched(request(asked()))) == [(0, "NONE", [b"x" * 1000])]
 
 

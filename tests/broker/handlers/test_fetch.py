@@ -353,3 +353,32 @@ async def test_an_answer_groups_neighbours_of_one_topic(tmp_path):
         ("b", 1),
         ("a", 2),
     ]
+
+
+# Throttled followers
+
+
+async def test_a_throttled_follower_gets_nothing_more_once_the_rate_is_exceeded(tmp_path):
+    bench = FetchBench(tmp_path)
+    partition = bench.lead(replicas=(BROKER, OTHER), in_sync=[BROKER])
+    size = append(partition, b"a")
+    bench.throttle.configure("events", ("0:1",), broker_id=BROKER)
+    bench.throttle.rate.limit = size - 1
+    wanted = request(asked(log_start_offset=0), replica_id=OTHER)
+    assert told(bench.fetched(wanted)) == [(0, "NONE", [b"a"])]
+    assert told(bench.fetched(wanted)) == [(0, "NONE", [])]
+    partition.in_sync_changed([BROKER, OTHER], partition_epoch=1)
+    assert told(bench.fetched(wanted)) == [(0, "NONE", [b"a"])]
+    partition.in_sync_changed([BROKER], partition_epoch=2)
+    bench.now_ms += 5000
+    assert told(bench.fetched(wanted)) == [(0, "NONE", [b"a"])]
+
+
+async def test_a_throttle_is_not_for_consumers(tmp_path):
+    bench = FetchBench(tmp_path)
+    append(bench.lead(), b"a")
+    bench.throttle.configure("events", ("*",), broker_id=BROKER)
+    bench.throttle.rate.limit = 0
+    for _ in range(2):
+        assert told(bench.fetched(request(asked()))) == [(0, "NONE", [b"a"])]
+    assert not bench.throttle.rate.is_exceeded

@@ -31,7 +31,7 @@ both = pytest.mark.parametrize("threads", [1, 2])
 
 def router_of(bench):
     hosting = bench.hosting
-    needed = (hosting.replicas, bench.cluster, bench.sessions, bench.limits)
+    needed = (hosting.replicas, bench.cluster, bench.sessions, bench.policy)
     fetching = partial(fetch.handle, *needed)
     producing = partial(
         produce.handle,

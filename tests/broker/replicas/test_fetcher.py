@@ -79,6 +79,30 @@ async def test_a_follower_whose_place_is_gone_begins_where_the_leader_does(tmp_p
     assert pair.follower.log.segments.first.base_offset == 15
 
 
+async def test_of_a_log_that_begins_anew_most_segments_are_removed_by_a_disk_thread(tmp_path):
+    pair = Pair(tmp_path)
+    pair.write(*[bytes(500)] * 20)
+    pair.follow()
+    await pair.settle()
+    assert len(pair.follower.log.segments) > 3
+    begin_anew, seen = pair.there.logs.truncate_fully, []
+
+    def counted(hosted, new_start, *, now_ms):
+        seen.append(len(hosted.log.segments))
+        return begin_anew(hosted, new_start, now_ms=now_ms)
+
+    pair.there.logs.truncate_fully = counted
+    pair.wire.is_cut = True
+    pair.write(*[bytes(500)] * 20)
+    log = pair.leader.log
+    log.advance_high_watermark(log.end_offset)
+    log.advance_start(35)
+    pair.wire.is_cut = False
+    await pair.agree()
+    assert seen == [1]
+    assert pair.follower.log.segments.first.base_offset == 35
+
+
 async def test_the_start_of_the_leader_is_followed(tmp_path):
     pair = Pair(tmp_path)
     pair.write(b"1", b"2", b"3")
@@ -121,3 +145,31 @@ async def test_a_leader_that_forgets_sessions_is_asked_for_everything_again(tmp_
     pair.bench.sessions = type(pair.bench.sessions)(slots=10, now_ms=lambda: NOW_MS)
     pair.write(b"1")
     await pair.settle()
+
+
+async def test_a_throttled_partition_is_fetched_as_fast_as_may_be_until_it_has_all(tmp_path):
+    pair = Pair(tmp_path)
+    pair.throttle.configure("events", ("*",), broker_id=2)
+    pair.throttle.rate.limit = 10
+    pair.write(*[bytes(900)] * 4)  # two fit into a segment, and so into an answer
+    pair.leader.log.advance_high_watermark(4)
+    pair.follow()
+    await pair.wire.used()
+    with pytest.raises(TimeoutError):
+        async with asyncio.timeout(0.05):
+            await pair.wire.used()
+    assert pair.follower.log.end_offset == 2
+    pair.now_s += 60
+    await pair.settle()
+    assert pair.throttle.rate.is_exceeded
+    pair.write(b"in sync, and so not held up")
+    await pair.settle()
+
+
+async def test_what_the_leader_has_become_a_follower_of_is_not_taken(tmp_path):
+    pair = Pair(tmp_path)
+    pair.follow()
+    await pair.settle()
+    pair.write(b"of another leader", epoch=pair.epoch + 1)
+    await pair.wire.used(3)
+    assert pair.follower.log.end_offset == 0

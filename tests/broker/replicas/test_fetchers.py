@@ -5,6 +5,7 @@ import asyncio
 from odradek.broker.metadata.picture import Node
 from odradek.broker.replicas.fetcher import Ground
 from odradek.broker.replicas.fetchers import Fetchers
+from odradek.broker.replicas.throttles import Rate, Throttle
 from odradek.broker.settings.replication import ReplicationSettings
 from tests.support.hosted_partitions import Hosting
 from tests.support.logs import NOW_MS
@@ -39,12 +40,13 @@ class Scene:
         self.known = {}
         settings = ReplicationSettings(fetch_backoff_ms=10)
         ground = Ground(
-            1,
+            broker_id=1,
             logs=self.hosting.logs,
             care=self.hosting.care,
             settings=lambda: settings,
             broker_epoch=lambda: 1,
             now_ms=lambda: NOW_MS,
+            throttle=Throttle(Rate(windows=11, window_s=1)),
         )
         self.fetchers = Fetchers(
             ground,

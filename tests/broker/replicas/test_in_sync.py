@@ -5,6 +5,7 @@ import asyncio
 import pytest
 
 from odradek.broker.replicas.in_sync import InSyncReplicas
+from odradek.broker.replicas.leader import REFUSED_FOR_MS
 from odradek.protocol.api.alter_partition import AlterPartitionResponse
 from odradek.protocol.error_codes import ErrorCode
 from odradek.protocol.errors import NotController
@@ -67,7 +68,7 @@ class Scene:
             error_code=error.code,
             leader_id=1,
             leader_epoch=asked.leader_epoch,
-            isr=asked.new_isr,
+            isr=asked.new_isr or [each.broker_id for each in asked.new_isr_with_epochs],
             partition_epoch=told_epoch,
         )
         told = AlterPartitionResponse.Topic(
@@ -75,8 +76,10 @@ class Scene:
         )
         return AlterPartitionResponse(throttle_time_ms=0, error_code=0, topics=[told])
 
-    def fetched(self, replica, offset=1):
-        self.partition.follower_fetched(replica, offset=offset, start_offset=0)
+    def fetched(self, replica, offset=1, broker_epoch=-1):
+        self.partition.follower_fetched(
+            replica, offset=offset, start_offset=0, broker_epoch=broker_epoch
+        )
 
     async def settled(self):
         for _ in range(20):
@@ -87,7 +90,7 @@ class Scene:
         return self.partition.leader
 
 
-@pytest.mark.parametrize(("topic_id", "version"), [(TOPIC_ID, 2), (None, 1)])
+@pytest.mark.parametrize(("topic_id", "version"), [(TOPIC_ID, 3), (None, 1)])
 async def test_a_follower_that_has_caught_up_is_proposed(tmp_path, topic_id, version):
     scene = Scene(tmp_path, in_sync=[1, 2], topic_id=topic_id)
     scene.fetched(2)
@@ -97,7 +100,9 @@ async def test_a_follower_that_has_caught_up_is_proposed(tmp_path, topic_id, ver
     ((asked_in, request),) = scene.requests
     assert (asked_in, request.broker_id, request.broker_epoch) == (version, 1, 5)
     (line,) = request.topics[0].partitions
-    assert (line.leader_epoch, line.partition_epoch, line.new_isr) == (4, 4, [1, 2, 3])
+    assert (line.leader_epoch, line.partition_epoch) == (4, 4)
+    named = [each.broker_id for each in line.new_isr_with_epochs]
+    assert (named, line.new_isr) == (([1, 2, 3], []) if topic_id else ([], [1, 2, 3]))
     assert scene.role.in_sync == {1, 2, 3}
     assert scene.role.proposed is None
     assert scene.partition.partition_epoch == 5
@@ -158,12 +163,15 @@ async def test_a_leader_that_knows_less_waits_until_it_is_told(tmp_path, error):
     assert scene.role.in_sync == {1, 2, 3}
 
 
-async def test_one_that_is_ineligible_may_be_proposed_again(tmp_path):
+async def test_one_that_is_ineligible_may_be_proposed_again_after_a_while(tmp_path):
     scene = Scene(tmp_path, in_sync=[1, 2])
     scene.answers = [ErrorCode.INELIGIBLE_REPLICA]
-    scene.fetched(3)
-    await scene.settled()
+    for _ in range(3):
+        scene.fetched(3)
+        await scene.settled()
     assert scene.role.in_sync == {1, 2}
+    assert len(scene.requests) == 1
+    scene.now_ms += REFUSED_FOR_MS
     scene.fetched(3)
     await scene.settled()
     assert scene.role.in_sync == {1, 2, 3}
@@ -222,3 +230,18 @@ async def test_an_answer_of_an_earlier_epoch_is_asked_for_again(tmp_path):
     assert len(scene.requests) == 2
     assert scene.role.in_sync == {1, 2, 3}
     assert scene.partition.partition_epoch == 10
+
+
+async def test_what_a_follower_had_in_an_earlier_life_is_proposed_as_of_then(tmp_path):
+    scene = Scene(tmp_path, in_sync=[1, 2])
+    scene.fetched(2, broker_epoch=20)
+    scene.answers = [NotController()]
+    scene.fetched(3, broker_epoch=30)
+    scene.fetched(3, offset=0, broker_epoch=31)  # it has lost its records
+    await scene.settled()
+    told = [
+        {each.broker_id: each.broker_epoch for each in line.new_isr_with_epochs}
+        for _, request in scene.requests
+        for line in request.topics[0].partitions
+    ]
+    assert told == [{1: 5, 2: 20, 3: 30}] * 2

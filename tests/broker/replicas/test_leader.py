@@ -2,7 +2,7 @@
 
 import pytest
 
-from odradek.broker.replicas.leader import LeaderRole
+from odradek.broker.replicas.leader import NOT_TOLD, REFUSED_FOR_MS, Heard, LeaderRole
 
 LAG_MS = 1000
 
@@ -121,3 +121,72 @@ def test_one_that_has_never_fetched_is_given_time_if_it_was_in_sync():
     leader = role(in_sync=[1, 2])
     assert leader.shrunk(5, now_ms=LAG_MS, lag_max_ms=LAG_MS) is None
     assert leader.shrunk(5, now_ms=LAG_MS + 1, lag_max_ms=LAG_MS) == {1}
+
+
+def test_one_that_was_refused_is_left_alone_for_a_while():
+    leader = role(in_sync=[1, 2])
+    fetched(leader, 3, 10)
+    leader.proposed = leader.grown(3, high_watermark=8, now_ms=50)
+    leader.refused(leader.proposed, now_ms=50)
+    assert leader.proposed is None
+    assert leader.grown(3, high_watermark=8, now_ms=49 + REFUSED_FOR_MS) is None
+    assert leader.grown(3, high_watermark=8, now_ms=50 + REFUSED_FOR_MS) == {1, 2, 3}
+
+
+def test_who_is_told_again_what_it_leads_forgets_nothing_of_followers_that_stay():
+    leader = role(in_sync=[1, 2])
+    fetched(leader, 2, 7)
+    leader.proposed = frozenset({1})
+    newer = LeaderRole(local_id=1, epoch=0, start_offset=9, replicas=(1, 2, 4), in_sync=[1, 4])
+    leader.take_over(newer)
+    assert (leader.in_sync, leader.replicas, leader.proposed) == ({1, 4}, (1, 2, 4), None)
+    assert leader.start_offset == 0
+    assert {each: at.end_offset for each, at in leader.followers.items()} == {2: 7, 4: -1}
+
+
+def test_the_life_in_which_a_follower_fetched_is_known_if_it_tells():
+    leader = role()
+    fetched(leader, 2, 7)
+    leader.followers[2].broker_epoch = 30
+    assert [leader.broker_epoch_of(each) for each in (1, 2, 3)] == [NOT_TOLD, 30, NOT_TOLD]
+
+
+def test_a_session_tells_for_all_partitions_that_are_as_they_were():
+    leader = role()
+    heard = Heard(now_ms=0)
+    note(leader, 10, heard=heard)
+    heard.asked_ms = 5 * LAG_MS
+    assert leader.followers[2].last_at_end_ms == 0  # not all have been gone over yet
+    heard.gone_over()
+    assert leader.followers[2].keeps_up(11, now_ms=6 * LAG_MS, lag_max_ms=LAG_MS)
+    assert not leader.followers[2].keeps_up(11, now_ms=6 * LAG_MS + 1, lag_max_ms=LAG_MS)
+
+
+def test_one_that_falls_behind_is_not_kept_in_sync_by_its_session():
+    leader = role()
+    heard = Heard(now_ms=0)
+    note(leader, 10, heard=heard)
+    heard.asked_ms = 5 * LAG_MS
+    heard.gone_over()
+    note(leader, 10, heard=heard, log_end=12, now_ms=5 * LAG_MS + 500)
+    heard.asked_ms = 9 * LAG_MS
+    heard.gone_over()
+    assert leader.followers[2].last_at_end_ms == 5 * LAG_MS
+
+
+def test_nor_is_one_that_the_session_has_forgotten():
+    leader = role()
+    heard = Heard(now_ms=0)
+    note(leader, 10, heard=heard)
+    heard.asked_ms = 5 * LAG_MS
+    heard.gone_over()
+    leader.followers[2].leave_session()
+    heard.asked_ms = 9 * LAG_MS
+    heard.gone_over()
+    assert leader.followers[2].last_at_end_ms == 5 * LAG_MS
+
+
+def note(leader, offset, *, heard, log_end=10, now_ms=0):
+    leader.note_follower(
+        2, end_offset=offset, start_offset=0, log_end=log_end, now_ms=now_ms, heard=heard
+    )

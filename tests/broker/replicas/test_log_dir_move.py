@@ -324,3 +324,43 @@ async def test_a_disk_that_cannot_be_read_takes_only_its_own_directory_offline(
     await bench.ended()
     assert target.is_online
     assert not source.is_online
+
+
+async def test_copies_keep_to_the_rate_that_is_set_for_them(tmp_path, monkeypatch):
+    bench = Bench(tmp_path)
+    monkeypatch.setattr(log_dir_move, "LONGEST_REST_S", 0.001)
+    for _ in range(3):
+        append(bench.partition, b"v")
+    copied = asyncio.Event()
+    bench.after_slices(monkeypatch, 1, copied.set)
+    bench.moves.rate.limit = 0  # one slice in each window
+    target = await bench.move()
+    future = bench.hosting.logs.find_future(EVENTS)
+    await copied.wait()
+    await asyncio.sleep(0.05)
+    assert future.log.end_offset == 1
+    assert bench.partition.hosted.directory is not target
+    bench.moves.rate.limit = 2**63 - 1
+    await bench.ended()
+    assert bench.partition.hosted.directory is target
+    assert bench.values() == [b"v"] * 3
+
+
+async def test_a_copy_that_ends_before_the_log_begins_is_begun_anew(tmp_path, monkeypatch):
+    bench = Bench(tmp_path, segment_bytes=300)
+    for number in range(20):
+        append(bench.partition, b"%d" % number)
+    logs, seen = bench.hosting.logs, []
+    begin_anew = logs.truncate_fully
+
+    def counted(hosted, new_start, *, now_ms):
+        seen.append(len(hosted.log.segments))
+        return begin_anew(hosted, new_start, now_ms=now_ms)
+
+    logs.truncate_fully = counted
+    bench.after_slices(monkeypatch, 10, lambda: bench.partition.log.advance_start(18))
+    target = await bench.move()
+    await bench.ended()
+    assert bench.partition.hosted.directory is target
+    assert bench.values() == [b"18", b"19"]
+    assert seen == [1]  # the others were removed by a disk thread

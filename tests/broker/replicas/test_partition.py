@@ -11,6 +11,7 @@ from odradek.protocol.errors import (
     FencedLeaderEpoch,
     KafkaStorageError,
     NotEnoughReplicas,
+    NotEnoughReplicasAfterAppend,
     NotLeader,
     RequestTimedOut,
     UnknownLeaderEpoch,
@@ -54,6 +55,20 @@ async def test_consumers_see_nothing_before_it_is_replicated(tmp_path):
     assert len(read(partition).records) == 0
     end = partition.readable_up_to(is_follower=True, committed=False)
     assert len(read(partition, up_to=end).records) > 0
+
+
+async def test_what_was_appended_while_enough_were_in_sync_is_told_that_they_are_no_more(tmp_path):
+    hosting = Hosting(tmp_path, min_insync_replicas=2)
+    partition = hosting.lead(replicas=(BROKER, OTHER, 3))
+    written = partition.append(records_batch(b"v"), acks=-1, now_ms=NOW_MS)
+    waiting = hosting.background.start(
+        partition.wait_until_acknowledged(written, acks=-1, timeout_s=3600)
+    )
+    await asyncio.sleep(0)
+    partition.in_sync_changed([BROKER], partition_epoch=1)
+    with pytest.raises(NotEnoughReplicasAfterAppend, match="1 of 2"):
+        await waiting
+    assert partition.high_watermark.value == 1  # whoever is in sync has it, and it will be read
 
 
 async def test_acks_all_is_refused_when_too_few_are_in_sync(tmp_path):

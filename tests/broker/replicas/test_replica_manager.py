@@ -1,6 +1,7 @@
 """The partitions of a broker, as the controller and the disk have them."""
 
 import asyncio
+from types import SimpleNamespace
 
 import pytest
 
@@ -13,6 +14,7 @@ from odradek.protocol.errors import (
     UnknownTopicOrPartition,
 )
 from odradek.protocol.types import TopicPartition, Uuid
+from odradek.storage.open_segments import OutOfDescriptors
 from tests.support.hosted_partitions import BROKER, Hosting, led
 from tests.support.logs import NOW_MS, records_batch
 
@@ -60,6 +62,33 @@ async def test_a_topic_may_get_its_id_within_an_epoch(tmp_path):
     hosting = Hosting(tmp_path)
     hosting.lead()
     assert hosting.lead(topic_id=an_id(1)).topic_id == an_id(1)
+
+
+async def test_what_has_been_agreed_on_meanwhile_outlives_a_late_id(tmp_path):
+    hosting = Hosting(tmp_path)
+    partition = hosting.lead(replicas=(BROKER, OTHER))
+    partition.in_sync_changed([BROKER], partition_epoch=1)
+    hosting.lead(replicas=(BROKER, OTHER), topic_id=an_id(1))
+    assert partition.leader.in_sync == {BROKER}
+    assert partition.partition_epoch == 1
+
+
+async def test_who_cannot_begin_to_lead_leads_no_more(tmp_path):
+    hosting = Hosting(tmp_path)
+    told = []
+    hosting.replicas.roles["events"] = SimpleNamespace(
+        leads=lambda partition: told.append("leads"), leads_no_more=lambda index: told.append(index)
+    )
+    partition = hosting.lead(epoch=1)
+    partition.hosted.is_in_doubt = True
+    with pytest.raises(OutOfDescriptors):
+        hosting.lead(epoch=2, is_new=False)
+    with pytest.raises(NotLeader):
+        partition.leading()
+    assert told == ["leads", 0]
+    partition.hosted.is_in_doubt = False
+    hosting.lead(epoch=2, is_new=False)
+    assert partition.leading().epoch == 2
 
 
 async def test_a_partition_that_has_no_replica_here_is_not_made(tmp_path):

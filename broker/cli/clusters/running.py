@@ -17,6 +17,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import FrameType
+from typing import Self
 
 from odradek.broker.cli.clusters.processes import LocalCluster, State
 from odradek.broker.cli.clusters.view import View, shown
@@ -36,8 +37,11 @@ def run(arguments: argparse.Namespace) -> int:
     if importlib.util.find_spec("kazoo") is None:
         raise CommandFailed("a cluster needs kazoo: pip install 'odradek[cluster]'")
     _check_ports(arguments)
-    signals = Signals()
-    with _locked(arguments.data_dir), _ready_file(arguments.ready_file) as ready_file:
+    with (
+        _locked(arguments.data_dir),
+        _ready_file(arguments.ready_file) as ready_file,
+        Signals() as signals,
+    ):
         cluster = LocalCluster(
             arguments.data_dir.absolute(),
             brokers=arguments.brokers,
@@ -59,17 +63,23 @@ class Signals:
     def __init__(self) -> None:
         self.count = 0
         self._is_at_once = True
-        for each in stopping():
-            signal.signal(each, self._hear)
+
+    def __enter__(self) -> Self:
+        self._before = {each: signal.signal(each, self._hear) for each in stopping()}
+        return self
+
+    def __exit__(self, *failure: object) -> None:
+        for each, handler in self._before.items():
+            signal.signal(each, handler)
+
+    def count_only(self) -> None:
+        """From now on somebody looks at them."""
+        self._is_at_once = False
 
     def _hear(self, _number: int, _frame: FrameType | None) -> None:
         self.count += 1
         if self._is_at_once:
             raise SystemExit(0)
-
-    def count_only(self) -> None:
-        """From now on somebody looks at them."""
-        self._is_at_once = False
 
 
 def _start(cluster: LocalCluster, view: View) -> None:
@@ -165,13 +175,16 @@ def _ready_file(path: Path | None) -> Iterator[Path | None]:
 
 def _check_ports(arguments: argparse.Namespace) -> None:
     """A broker would say it in its log only, and ZooKeeper in thirty lines."""
-    wanted = {"--zookeeper-port": [arguments.zookeeper_port]}
-    if arguments.port:
-        wanted["--port"] = [arguments.port + number for number in range(arguments.brokers)]
-    for option, ports in wanted.items():
-        for port in ports:
-            try:
-                socket.create_server((LOOPBACK, port)).close()
-            except (OSError, OverflowError) as failure:
-                why = getattr(failure, "strerror", None) or failure
-                raise CommandFailed(f"{option}: {LOOPBACK}:{port}: {why}") from failure
+    _check_port("--zookeeper-port", arguments.zookeeper_port)
+    for number in range(arguments.brokers if arguments.port else 0):
+        _check_port("--port", arguments.port + number)
+
+
+def _check_port(option: str, port: int) -> None:
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # as servers do
+        try:
+            probe.bind((LOOPBACK, port))
+        except (OSError, OverflowError) as failure:
+            why = getattr(failure, "strerror", None) or failure
+            raise CommandFailed(f"{option}: {LOOPBACK}:{port}: {why}") from failure

@@ -1,0 +1,153 @@
+"""``odradek cluster``: brokers and a ZooKeeper on this machine, shown, and stopped cleanly."""
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+
+import pytest
+from confluent_kafka import Producer
+
+from tests.support.command_line import CommandLine
+from tests.support.free_ports import free_port
+from tests.support.group_members import wait_until
+from tests.support.zookeeper import skip_without_zookeeper
+
+ODRADEK = [sys.executable, "-m", "odradek.broker.cli.main"]
+AMISS = 3
+
+
+@pytest.fixture
+def offline(capsys, monkeypatch):
+    return CommandLine(capsys, monkeypatch)
+
+
+class Started:
+    """``odradek cluster`` in a process of its own."""
+
+    def __init__(self, directory, *arguments):
+        self.out = directory / "out"
+        self.ready_file = directory / "ready"
+        self.data_dir = directory / "data"
+        words = ["--port", "0", "--zookeeper-port", "0", "--data-dir", self.data_dir]
+        words += ["--ready-file", self.ready_file, *arguments]
+        with self.out.open("wb") as out:
+            self.process = subprocess.Popen(
+                [*ODRADEK, "cluster", *map(str, words)], stdout=out, stderr=out
+            )
+
+    @property
+    def text(self):
+        return self.out.read_text()
+
+    def wait_until_ready(self):
+        wait_until(lambda: self.ready_file.exists() or self.process.poll() is not None)
+        assert self.process.poll() is None, self.text
+        return self.ready_file.read_text().strip()
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *failure):
+        if self.process.poll() is None:
+            self.process.kill()
+            self.process.wait()
+
+
+def pids(text, directory):
+    """Of all processes whose command line names the directory."""
+    found = []
+    for entry in os.listdir("/proc"):
+        try:
+            line = open(f"/proc/{entry}/cmdline").read()
+        except OSError:
+            continue
+        if entry.isdigit() and str(directory) in line:
+            found.append((int(entry), line))
+    return found
+
+
+def test_a_cluster_starts_serves_and_stops(tmp_path, offline):
+    skip_without_zookeeper()
+    with Started(tmp_path, "--brokers", "3", "--override", "num.partitions=2") as started:
+        addresses = started.wait_until_ready()
+        assert addresses.count(",") == 2
+        assert f"Ready at {addresses}" in started.text.splitlines()
+        told = []
+        producer = Producer({"bootstrap.servers": addresses, "acks": "all"})
+        producer.produce("made", b"v", on_delivery=lambda failure, _: told.append(failure))
+        producer.flush(30)
+        assert told == [None]
+        asked = ("--bootstrap", addresses, "--json")
+        wait_until(lambda: offline("cluster", "status", *asked).status == 0)
+        found = json.loads(offline("cluster", "status", *asked).out)
+        assert (found["summary"]["partitions"], len(found["brokers"])) == (2, 3)
+        assert "a cluster runs there already" in (
+            offline(
+                *("cluster", "start", "--port", "0", "--zookeeper-port", "0"),
+                *("--data-dir", started.data_dir),
+            ).complaint
+        )
+        (victim,) = [
+            pid for pid, line in pids(started.text, tmp_path) if "broker.id=1" in line
+        ]
+        os.kill(victim, signal.SIGKILL)
+        wait_until(lambda: re.search("^broker 1 ended with -9", started.text, re.MULTILINE))
+        wait_until(lambda: offline("cluster", "status", *asked).status == AMISS)
+        started.process.send_signal(signal.SIGINT)
+        assert started.process.wait(60) == 0
+        assert "broker 0 has stopped\n" in started.text
+        assert "broker 2 has stopped\n" in started.text
+        assert not started.ready_file.exists()
+    assert pids(started.text, tmp_path / "data") == []
+
+
+def test_what_is_started_ends_with_who_started_it(tmp_path):
+    skip_without_zookeeper()
+    with Started(tmp_path, "--brokers", "1") as started:
+        started.wait_until_ready()
+        assert len(pids(started.text, tmp_path / "data")) > 2
+        started.process.kill()
+        started.process.wait()
+        wait_until(lambda: pids(started.text, tmp_path / "data") == [])
+
+
+def test_a_broker_that_does_not_start_is_the_end_of_all(tmp_path):
+    skip_without_zookeeper()
+    with Started(tmp_path, "--brokers", "1", "--override", "num.partitions=none") as started:
+        assert started.process.wait(60) == 1
+    assert "odradek: broker 0 ended with 1" in started.text
+    assert "num.partitions=none" in started.text
+    assert pids(started.text, tmp_path / "data") == []
+
+
+def test_that_there_is_no_java_is_told_in_one_line(tmp_path, offline, monkeypatch):
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path))
+    words = ("--port", "0", "--zookeeper-port", "0", "--data-dir", tmp_path / "data")
+    ran = offline("cluster", *words)
+    assert ran.status == 1
+    (complaint,) = ran.err.splitlines()
+    assert complaint.startswith("odradek: ZooKeeper needs Java: ")
+
+
+@pytest.mark.parametrize("option", ["--port", "--zookeeper-port"])
+def test_a_port_in_use_is_told_in_one_line(tmp_path, offline, option, broker_port):
+    others = {"--port": "0", "--zookeeper-port": "0"} | {option: str(broker_port)}
+    words = [word for each in others.items() for word in each]
+    ran = offline("cluster", *words, "--data-dir", tmp_path / "data")
+    assert ran.complaint == f"odradek: {option}: 127.0.0.1:{broker_port}: Address already in use"
+
+
+@pytest.fixture
+def broker_port():
+    import socket
+
+    with socket.create_server(("127.0.0.1", free_port())) as taken:
+        yield taken.getsockname()[1]
+
+
+@pytest.mark.parametrize("written", ["0", "x", "101"])
+def test_a_number_of_brokers_that_makes_no_sense_has_status_2(offline, written):
+    assert offline("cluster", "--brokers", written).status == 2

@@ -1,0 +1,77 @@
+"""Brokers come, bounce and go for good under load: nothing that was acknowledged is lost."""
+
+import json
+
+import pytest
+
+from tests.support.cluster import REPLICAS
+from tests.support.command_line import CommandLine
+from tests.support.group_members import wait_until
+from tests.support.moving_load import MovingLoad
+
+TOPIC, PARTITIONS = "events", 20
+#: So that there is something to move.
+PADDING = 1000
+
+
+@pytest.fixture
+def command(cluster, capsys, monkeypatch):
+    return CommandLine(capsys, monkeypatch, cluster.addresses)
+
+
+def replicas(command):
+    lines = command("topics", "describe", TOPIC, "--json").objects
+    return {each["partition"]: each["replicas"] for each in lines}
+
+
+def plan_on(command, directory, *brokers):
+    """The path of a plan that spreads the topic over these brokers, and where each goes."""
+    listed = ",".join(map(str, brokers))
+    (plan,) = command("reassign", "generate", TOPIC, "--brokers", listed).lines
+    path = directory / f"plan-{listed}.json"
+    path.write_text(plan)
+    return path, {
+        each["partition"]: each["replicas"] for each in json.loads(plan)["partitions"]
+    }
+
+
+def test_r8_partitions_move_to_a_new_broker_while_others_bounce(cluster, command, tmp_path):
+    cluster.create(TOPIC, PARTITIONS)
+    with (
+        MovingLoad(cluster.addresses, TOPIC, partitions=PARTITIONS, padding=PADDING) as load,
+        cluster.new_broker(REPLICAS).start() as added,
+    ):
+        load.wait_for_more(2000)
+        path, wanted = plan_on(command, tmp_path, 1, 2, 3)
+        assert command("reassign", "execute", path).status == 0
+        cluster.brokers[1].kill()
+        load.wait_for_more()
+        cluster.brokers[1].start()
+        added.restart()
+        cluster.brokers[2].restart()
+        assert command("reassign", "verify", path, "--wait").status == 0
+        assert replicas(command) == wanted
+        load.wait_for_more()
+        wait_until(lambda: command("cluster", "status").status == 0)
+        gone = cluster.brokers[0].data_dir
+        wait_until(lambda: not [*gone.glob(f"{TOPIC}-*")])
+        load.stop()
+        load.check()
+
+
+def test_a_broker_that_is_lost_for_good_is_replaced(cluster, command, tmp_path):
+    cluster.create(TOPIC, PARTITIONS)
+    with MovingLoad(cluster.addresses, TOPIC, partitions=PARTITIONS) as load:
+        load.wait_for_more()
+        cluster.brokers[2].kill()
+        load.wait_for_more()
+        with cluster.new_broker(REPLICAS).start():
+            path, wanted = plan_on(command, tmp_path, 0, 1, 3)
+            assert command("reassign", "execute", path, "--wait").status == 0
+            assert replicas(command) == wanted
+            load.wait_for_more()
+            load.stop()
+            load.check()
+            # Only the broker's own topics may still miss it.
+            found = json.loads(command("cluster", "status", "--json").out)
+            assert [each for each in found["amiss"] if each["topic"] == TOPIC] == []

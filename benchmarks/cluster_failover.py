@@ -7,8 +7,8 @@ are sent a record for each partition that it led, again and again, until all are
 from __future__ import annotations
 
 import time
-from contextlib import closing, contextmanager
 from collections.abc import Iterator
+from contextlib import contextmanager
 from threading import Event
 from typing import Any
 

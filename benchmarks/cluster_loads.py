@@ -11,8 +11,15 @@ from contextlib import contextmanager
 from itertools import count
 
 from broker_clients import LoadFailed, Served
-from broker_figures import ADMIN_TIMEOUT_S, POLL_INTERVAL_S, TOPIC_SETTINGS, Load, Measured, Tools
-from broker_figures import costed
+from broker_figures import (
+    ADMIN_TIMEOUT_S,
+    POLL_INTERVAL_S,
+    TOPIC_SETTINGS,
+    Load,
+    Measured,
+    Tools,
+    costed,
+)
 from broker_raw import ask, batch_of, produce_frame, produce_verdict
 from broker_raw_loads import Shape, driven, served
 from broker_sides import Side, at
@@ -76,6 +83,7 @@ def replicated_topic(side: ClusterSide, replicas: Mapping[int, list[int]]) -> It
     name = f"benchmark-{time.time_ns() // 1_000_000 % 10**9}-{next(_numbers)}"
     wanted = NewTopic(
         name,
+        len(replicas),
         replica_assignment=[replicas[number] for number in sorted(replicas)],
         config=TOPIC_SETTINGS,
     )

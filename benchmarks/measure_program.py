@@ -25,9 +25,7 @@ QUICK_ROUNDS, QUICK_SECONDS = 1, 2.0
 BY_FAMILY = "by family"
 
 #: The sides, given a folder, the release of Kafka, if any, and settings.
-InTurns = Callable[
-    [Path, str | None, Mapping[str, str]], AbstractContextManager[Sequence[Side]]
-]
+InTurns = Callable[[Path, str | None, Mapping[str, str]], AbstractContextManager[Sequence[Side]]]
 
 
 @dataclass(frozen=True, slots=True)

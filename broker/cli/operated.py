@@ -113,7 +113,7 @@ class OperatedCluster:
     async def _ask_controller(self, request: Message, version: int, codes: Codes) -> Any:
         if not self._brokers:
             await self.picture([])
-        if self._controller not in self._brokers:
+        if self._controller is None:
             raise CommandFailed("the cluster has no controller")
         answer = await self.ask_broker(self._controller, request, version=version)
         for code in codes(answer):

@@ -1,11 +1,14 @@
 """``odradek cluster``: brokers and a ZooKeeper on this machine, shown, and stopped cleanly."""
 
+import contextlib
 import json
 import os
 import re
 import signal
+import socket
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 from confluent_kafka import Producer
@@ -56,16 +59,14 @@ class Started:
             self.process.wait()
 
 
-def pids(text, directory):
-    """Of all processes whose command line names the directory."""
-    found = []
-    for entry in os.listdir("/proc"):
-        try:
-            line = open(f"/proc/{entry}/cmdline").read()
-        except OSError:
-            continue
-        if entry.isdigit() and str(directory) in line:
-            found.append((int(entry), line))
+def running(directory):
+    """The command lines of all processes that name this directory, by process id."""
+    found = {}
+    for path in Path("/proc").glob("[0-9]*/cmdline"):
+        with contextlib.suppress(OSError):  # it has ended meanwhile
+            line = path.read_text(errors="replace")
+            if str(directory) in line:
+                found[int(path.parent.name)] = line
     return found
 
 
@@ -91,7 +92,7 @@ def test_a_cluster_starts_serves_and_stops(tmp_path, offline):
             ).complaint
         )
         (victim,) = [
-            pid for pid, line in pids(started.text, tmp_path) if "broker.id=1" in line
+            pid for pid, line in running(started.data_dir).items() if "broker.id=1" in line
         ]
         os.kill(victim, signal.SIGKILL)
         wait_until(lambda: re.search("^broker 1 ended with -9", started.text, re.MULTILINE))
@@ -101,17 +102,17 @@ def test_a_cluster_starts_serves_and_stops(tmp_path, offline):
         assert "broker 0 has stopped\n" in started.text
         assert "broker 2 has stopped\n" in started.text
         assert not started.ready_file.exists()
-    assert pids(started.text, tmp_path / "data") == []
+    assert running(started.data_dir) == {}
 
 
 def test_what_is_started_ends_with_who_started_it(tmp_path):
     skip_without_zookeeper()
     with Started(tmp_path, "--brokers", "1") as started:
         started.wait_until_ready()
-        assert len(pids(started.text, tmp_path / "data")) > 2
+        assert len(running(started.data_dir)) > 2
         started.process.kill()
         started.process.wait()
-        wait_until(lambda: pids(started.text, tmp_path / "data") == [])
+        wait_until(lambda: running(started.data_dir) == {})
 
 
 def test_a_broker_that_does_not_start_is_the_end_of_all(tmp_path):
@@ -120,7 +121,7 @@ def test_a_broker_that_does_not_start_is_the_end_of_all(tmp_path):
         assert started.process.wait(60) == 1
     assert "odradek: broker 0 ended with 1" in started.text
     assert "num.partitions=none" in started.text
-    assert pids(started.text, tmp_path / "data") == []
+    assert running(started.data_dir) == {}
 
 
 def test_that_there_is_no_java_is_told_in_one_line(tmp_path, offline, monkeypatch):
@@ -142,8 +143,6 @@ def test_a_port_in_use_is_told_in_one_line(tmp_path, offline, option, broker_por
 
 @pytest.fixture
 def broker_port():
-    import socket
-
     with socket.create_server(("127.0.0.1", free_port())) as taken:
         yield taken.getsockname()[1]
 

@@ -119,9 +119,7 @@ class LocalCluster:
         )
         own = _settings(self.zookeeper.address, brokers)
         self.brokers = [
-            LocalBroker(
-                directory, number, port=port and port + number, settings=[*own, *settings]
-            )
+            LocalBroker(directory, number, port=port and port + number, settings=[*own, *settings])
             for number in range(brokers)
         ]
 

@@ -95,17 +95,16 @@ def _start(cluster: LocalCluster, view: View) -> None:
 def _watch(cluster: LocalCluster, view: View, signals: Signals, ready_file: Path | None) -> int:
     signals.count_only()
     is_ready = False
-    while not signals.count and not cluster.is_dead:
-        view.look()
+    while not signals.count:
         if not is_ready:
             _check_starting(cluster)
-            is_ready = cluster.is_ready
-            if is_ready:
-                _announce(cluster.addresses, ready_file, view)
+        view.look()
+        if is_ready and cluster.is_dead:
+            raise CommandFailed("no broker is left")
+        if not is_ready and cluster.is_ready:
+            is_ready = True
+            _announce(cluster.addresses, ready_file, view)
         time.sleep(LOOK_INTERVAL_S)
-    view.look()
-    if cluster.is_dead:
-        raise CommandFailed("no broker is left")
     _stop(cluster, view, signals)
     return 0
 

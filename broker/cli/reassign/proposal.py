@@ -11,8 +11,8 @@ from random import Random
 
 from odradek.broker.cli.failed import CommandFailed
 from odradek.broker.cli.operated import Picture, by_topic
-from odradek.broker.cli.reassign.plans import Plan
 from odradek.broker.cli.partitions import Place
+from odradek.broker.cli.reassign.plans import Plan
 
 
 def proposed(
@@ -34,7 +34,11 @@ def proposed(
                 replication_factor=len(first.replicas),
             )
         except KafkaError as refusal:
-            hint = "; --disable-rack-aware looks at no racks" if with_racks and _has_racks(racks) else ""
+            hint = (
+                "; --disable-rack-aware looks at no racks"
+                if with_racks and _has_racks(racks)
+                else ""
+            )
             raise CommandFailed(f"{topic}: {refusal.message}{hint}") from refusal
         plan |= {Place(topic, number): at for number, at in placed.items()}
     return plan

@@ -19,7 +19,7 @@ from odradek.broker.cli.reassign import plans, throttles
 from odradek.broker.cli.reassign.moves import UnderWay
 from odradek.broker.cli.reassign.proposal import proposed
 
-#: As kafka-reassign-partitions 3.9.1 printed it.
+#: As kafka-reassign-partitions prints it; tests/interop/test_operations_tools_live.py asks it.
 OF_KAFKA = (
     '{"version":1,"partitions":[{"topic":"orders","partition":0,"replicas":[2,0],'
     '"log_dirs":["any","any"]},{"topic":"orders","partition":1,"replicas":[0,1],'

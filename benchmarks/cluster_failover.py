@@ -39,12 +39,15 @@ def failover(partitions: int, *, of_controller: bool) -> Load:
 
     def load(side: Side, _: Tools) -> Measured:
         assert isinstance(side, ClusterSide)
-        began = time.perf_counter()
+        began, spent_s = time.perf_counter(), side.cpu_s()
         with replicated_topic(side, spread(partitions)) as name:
-            create_s = time.perf_counter() - began
+            figures = {
+                "create s": time.perf_counter() - began,
+                "create CPU s": side.cpu_s() - spent_s,
+            }
             controller = controller_of(side)
             victim = controller if of_controller else (controller + 1) % len(side.servers)
-            figures = {"create s": create_s, **_failed(side, name, victim)}
+            figures |= _failed(side, name, victim)
             _bring_back(side, name, victim)
         return Measured(f"raw sockets, {partitions} partitions", figures)
 
@@ -68,7 +71,12 @@ def startup(partitions: int) -> Load:
             ready_s = time.perf_counter() - stopped
             wait_until_whole(side, name)
             whole_s = time.perf_counter() - stopped
-        figures = {"stop s": stopped - began, "ready s": ready_s, "whole s": whole_s}
+            figures = {
+                "stop s": stopped - began,
+                "ready s": ready_s,
+                "whole s": whole_s,
+                "CPU s": side.cpu_s(),
+            }
         return Measured(f"{partitions} partitions", figures)
 
     return load
@@ -90,11 +98,12 @@ def _failed(side: ClusterSide, name: str, victim: int) -> dict[str, float]:
         dead.kill()
         if not is_forgotten.wait(FAILOVER_TIMEOUT_S):
             raise LoadFailed(f"ZooKeeper still knows broker {victim}")
-        forgotten = time.perf_counter()
+        forgotten, spent_s = time.perf_counter(), side.cpu_s()
         first, last = _acknowledged(others, name, led)
     return {
         "first ms": (first - forgotten) * 1000,
         "all ms": (last - forgotten) * 1000,
+        "CPU s": side.cpu_s() - spent_s,
         "session s": forgotten - killed,
         "led": len(led),
     }

@@ -55,11 +55,11 @@ class ClusterSide(Side):
     servers: Sequence[Server] = ()
     zookeeper: str = ""
 
-    def cpu_s(self) -> float | None:
+    def cpu_s(self) -> float:
         running = [at("", each.pid) for each in self.servers if each.is_alive()]
         return sum(each.cpu_s() or 0.0 for each in running)
 
-    def rss_mib(self) -> float | None:
+    def rss_mib(self) -> float:
         running = [at("", each.pid) for each in self.servers if each.is_alive()]
         return sum(each.rss_mib() or 0.0 for each in running)
 

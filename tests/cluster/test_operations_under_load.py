@@ -5,10 +5,12 @@ import shutil
 
 import pytest
 
+from odradek.protocol.api_keys import ApiKey
 from tests.support.cluster import REPLICAS
 from tests.support.command_line import CommandLine
 from tests.support.group_members import wait_until
 from tests.support.moving_load import MovingLoad
+from tests.support.wire_client import call
 
 TOPIC, PARTITIONS = "events", 20
 #: So that there is something to move.
@@ -20,9 +22,11 @@ def command(cluster, capsys, monkeypatch):
     return CommandLine(capsys, monkeypatch, cluster.addresses)
 
 
-def replicas(command):
-    lines = command("topics", "describe", TOPIC, "--json").objects
-    return {each["partition"]: each["replicas"] for each in lines}
+def replicas(cluster):
+    """Of each partition, as the first broker has been told."""
+    asked = cluster.brokers[0].address
+    (found,) = call(asked, ApiKey.METADATA, 7, topics=[{"name": TOPIC}]).topics
+    return {each.partition_index: each.replica_nodes for each in found.partitions}
 
 
 def logs_at(broker):
@@ -55,7 +59,7 @@ def test_r8_partitions_move_to_a_new_broker_while_others_bounce(cluster, command
         added.restart()
         cluster.brokers[2].restart()
         assert command("reassign", "verify", path, "--wait").status == 0
-        assert replicas(command) == wanted
+        wait_until(lambda: replicas(cluster) == wanted)
         load.wait_for_more()
         wait_until(lambda: command("cluster", "status").status == 0)
         wait_until(lambda: not logs_at(cluster.brokers[0]))
@@ -72,7 +76,7 @@ def test_brokers_that_are_lost_for_good_are_replaced(cluster, command, tmp_path)
         with cluster.new_broker(REPLICAS).start():
             path, wanted = plan_on(command, tmp_path, 0, 1, 3)
             assert command("reassign", "execute", path, "--wait").status == 0
-            assert replicas(command) == wanted
+            wait_until(lambda: replicas(cluster) == wanted)
             wait_until(lambda: command("cluster", "status").status == 0)
             load.wait_for_more()
             cluster.brokers[1].kill()

@@ -2,10 +2,12 @@
 
 import json
 import shutil
+from itertools import pairwise
 
 import pytest
 
 from odradek.protocol.api_keys import ApiKey
+from tests.support.broker_process import BrokerProcess
 from tests.support.cluster import REPLICAS
 from tests.support.command_line import CommandLine
 from tests.support.group_members import wait_until
@@ -20,6 +22,18 @@ PADDING = 1000
 @pytest.fixture
 def command(cluster, capsys, monkeypatch):
     return CommandLine(capsys, monkeypatch, cluster.addresses)
+
+
+def another(cluster):
+    """A broker of the same cluster, not started."""
+    known = cluster.brokers[0]
+    settings = [
+        text
+        for option, text in pairwise(known.command())
+        if option == "--override" and not text.startswith("broker.id=")
+    ]
+    directory = known.data_dir.with_name(f"{REPLICAS}")
+    return BrokerProcess(directory, *settings, f"broker.id={REPLICAS}")
 
 
 def replicas(cluster):
@@ -48,7 +62,7 @@ def test_r8_partitions_move_to_a_new_broker_while_others_bounce(cluster, command
     cluster.create(TOPIC, PARTITIONS)
     with (
         MovingLoad(cluster.addresses, TOPIC, partitions=PARTITIONS, padding=PADDING) as load,
-        cluster.new_broker(REPLICAS).start() as added,
+        another(cluster).start() as added,
     ):
         load.wait_for_more(2000)
         path, wanted = plan_on(command, tmp_path, 1, 2, 3)
@@ -73,7 +87,7 @@ def test_brokers_that_are_lost_for_good_are_replaced(cluster, command, tmp_path)
         load.wait_for_more()
         cluster.brokers[2].kill()
         load.wait_for_more()
-        with cluster.new_broker(REPLICAS).start():
+        with another(cluster).start():
             path, wanted = plan_on(command, tmp_path, 0, 1, 3)
             assert command("reassign", "execute", path, "--wait").status == 0
             wait_until(lambda: replicas(cluster) == wanted)

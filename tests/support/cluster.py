@@ -40,13 +40,11 @@ class Cluster:
     """Brokers 0 to 2, each in a directory of its own."""
 
     def __init__(self, directory: Path, zookeeper: ZooKeeperServer, *overrides: str) -> None:
-        self._directory = directory
-        self._common = (*on_zookeeper(zookeeper), *SETTINGS, *overrides)
-        self.brokers = [self.new_broker(number) for number in range(REPLICAS)]
-
-    def new_broker(self, number: int) -> BrokerProcess:
-        """Not started, and none of ``brokers``."""
-        return BrokerProcess(self._directory / f"{number}", *self._common, f"broker.id={number}")
+        common = (*on_zookeeper(zookeeper), *SETTINGS, *overrides)
+        self.brokers = [
+            BrokerProcess(directory / f"{number}", *common, f"broker.id={number}")
+            for number in range(REPLICAS)
+        ]
 
     @property
     def addresses(self) -> str:

@@ -18,12 +18,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
+from broker_clients import LoadFailed
 from broker_sides import KAFKA_PROPERTIES, OURS, Side, at, environment
 
 from odradek.controller.zookeeper_server import ZooKeeperServer
 from tests.support.apache_kafka import ApacheKafka, zookeeper_broker
 from tests.support.broker_process import BrokerProcess
 from tests.support.free_ports import free_port
+from tests.support.server_process import ServerFailed
 
 BROKERS = 3
 
@@ -129,9 +131,8 @@ def _kafka(
 @contextmanager
 def _running(servers: Sequence[Server]) -> Iterator[None]:
     try:
-        for server in servers:
+        for server in servers:  # one after the other: all at once is a measure of its own
             server.launch()
-        for server in servers:
             server.wait_until_ready()
         yield
     finally:
@@ -170,7 +171,10 @@ class KafkaServer:
 
     def wait_until_ready(self) -> None:
         assert self._starting is not None
-        self._starting.result()
+        try:
+            self._starting.result()
+        except ServerFailed as failure:
+            raise LoadFailed(str(failure).partition("\n")[0]) from failure
         self._is_alive = True
 
     def stop(self) -> None:

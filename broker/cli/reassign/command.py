@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections import Counter
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from random import Random
@@ -14,9 +13,9 @@ from odradek.broker.cli.examples import examples
 from odradek.broker.cli.failed import AMISS, CommandFailed
 from odradek.broker.cli.operated import OperatedCluster, Picture, Work, by_topic, verb
 from odradek.broker.cli.partitions import Place
-from odradek.broker.cli.reassign import moves, plans, throttles
+from odradek.broker.cli.reassign import directories, moves, plans, throttles
 from odradek.broker.cli.reassign.moves import Standing
-from odradek.broker.cli.reassign.plans import Plan
+from odradek.broker.cli.reassign.plans import Plan, ReadPlan
 from odradek.broker.cli.reassign.progress import wait_until_moved
 from odradek.broker.cli.reassign.proposal import proposed
 
@@ -189,29 +188,41 @@ async def generate(arguments: argparse.Namespace, asked: OperatedCluster) -> int
 
 async def execute(arguments: argparse.Namespace, asked: OperatedCluster) -> int:
     plan = plans.read_plan(arguments.plan)
-    picture = await asked.picture(by_topic(plan))
-    now = _assigned(picture)
+    now = _assigned(await asked.picture(by_topic(plan.replicas)))
     _check_places(plan, now)
     moving = await moves.under_way(asked)
     if moving and not arguments.additional:
         place = next(iter(moving))
         raise CommandFailed(f"{place} is moving already: give --additional, or wait for its end")
-    _print_rollback({place: now[place] for place in plan}, arguments.rollback_file)
-    planned = throttles.moves_of(plan, now, moving)
+    _print_rollback({place: now[place] for place in plan.replicas}, arguments.rollback_file)
+    planned = throttles.moves_of(plan.replicas, now, moving)
     if arguments.throttle is not None:
         throttled = await throttles.throttle(asked, planned, arguments.throttle)
         print(f"Brokers {_listed(throttled)} are throttled to {arguments.throttle} bytes a second")
         if not arguments.wait:
             print("until `odradek reassign verify` finds that all is moved")
-    refused = await moves.alter(asked, plan)
-    _complain(refused)
-    begun = {place: replicas for place, replicas in plan.items() if place not in refused}
-    print(f"{len(begun)} partitions are reassigned")
-    if arguments.wait and begun:
+    refused = await _begin(asked, plan)
+    begun = ReadPlan(
+        {place: to for place, to in plan.replicas.items() if place not in refused},
+        {at: to for at, to in plan.directories.items() if at.place not in refused},
+    )
+    print(f"{len(begun.replicas)} partitions are reassigned")
+    if arguments.wait and begun.replicas:
         await wait_until_moved(asked, begun, planned)
         if arguments.throttle is not None:
             await _remove_throttles(asked, plan)
     return FAILED if refused else 0
+
+
+async def _begin(asked: OperatedCluster, plan: ReadPlan) -> set[Place]:
+    """Those that are refused.  New replicas are made where they shall be: that is told first."""
+    unplaced = await directories.choose(asked, plan.directories)
+    _complain({f"{at.place} at broker {at.broker}": why for at, why in unplaced.items()})
+    kept = {at.place for at in unplaced}
+    targets = {place: to for place, to in plan.replicas.items() if place not in kept}
+    refused = await moves.alter(asked, targets) if targets else {}
+    _complain({str(place): why for place, why in refused.items()})
+    return kept.union(refused)
 
 
 async def verify(arguments: argparse.Namespace, asked: OperatedCluster) -> int:
@@ -220,21 +231,21 @@ async def verify(arguments: argparse.Namespace, asked: OperatedCluster) -> int:
         await wait_until_moved(asked, plan, await _moves_left(asked, plan))
     found = await moves.standings(asked, plan)
     rows = [
-        (place.topic, place.partition, found[place].value, list(replicas))
-        for place, replicas in sorted(plan.items())
+        (*place, found[place].value, list(replicas))
+        for place, replicas in sorted(plan.replicas.items())
     ]
     tables.show(VERIFY_COLUMNS, rows, title="Reassignment", as_json=arguments.json)
     if not await moves.under_way(asked) and not arguments.preserve_throttles:
         await throttles.remove(asked, await _existing(asked, plan))
-    return 0 if Counter(found.values())[Standing.MOVED] == len(plan) else AMISS
+    return 0 if all(each is Standing.MOVED for each in found.values()) else AMISS
 
 
 async def cancel(arguments: argparse.Namespace, asked: OperatedCluster) -> int:
     plan = plans.read_plan(arguments.plan)
     moving = await moves.under_way(asked)
-    to_cancel = [place for place in plan if place in moving]
+    to_cancel = [place for place in plan.replicas if place in moving]
     refused = await moves.alter(asked, dict.fromkeys(to_cancel)) if to_cancel else {}
-    _complain(refused)
+    _complain({str(place): why for place, why in refused.items()})
     print(f"{len(to_cancel) - len(refused)} reassignments are cancelled")
     if not arguments.preserve_throttles:
         await _remove_throttles(asked, plan)
@@ -254,26 +265,26 @@ def _assigned(picture: Picture) -> Plan:
     return {place: each.replicas for place, each in picture.partitions.items()}
 
 
-async def _moves_left(asked: OperatedCluster, plan: Plan) -> dict[Place, throttles.Move]:
-    now = _assigned(await asked.picture(by_topic(plan)))
+async def _moves_left(asked: OperatedCluster, plan: ReadPlan) -> dict[Place, throttles.Move]:
+    now = _assigned(await asked.picture(by_topic(plan.replicas)))
     _check_places(plan, now)
-    return throttles.moves_of(plan, now, await moves.under_way(asked))
+    return throttles.moves_of(plan.replicas, now, await moves.under_way(asked))
 
 
-async def _existing(asked: OperatedCluster, plan: Plan) -> set[str]:
+async def _existing(asked: OperatedCluster, plan: ReadPlan) -> set[str]:
     """Of its topics; one that was deleted meanwhile has no throttle."""
     there = {place.topic for place in (await asked.picture()).partitions}
-    return there.intersection(by_topic(plan))
+    return there.intersection(by_topic(plan.replicas))
 
 
-async def _remove_throttles(asked: OperatedCluster, plan: Plan) -> None:
+async def _remove_throttles(asked: OperatedCluster, plan: ReadPlan) -> None:
     topics = await _existing(asked, plan)
     await throttles.remove(asked, topics)
     print(f"No broker is throttled any more, nor {_listed(sorted(topics))}")
 
 
-def _check_places(plan: Plan, now: Mapping[Place, tuple[int, ...]]) -> None:
-    for place in plan:
+def _check_places(plan: ReadPlan, now: Plan) -> None:
+    for place in plan.replicas:
         if place not in now:
             raise CommandFailed(f"{place}: there is no such partition")
 
@@ -289,9 +300,9 @@ def _print_rollback(now: Plan, path: Path | None) -> None:
         raise CommandFailed(f"--rollback-file {path}: {failure.strerror}") from failure
 
 
-def _complain(refused: Mapping[Place, str]) -> None:
-    for place, why in refused.items():
-        print(f"odradek: {place}: {why}", file=sys.stderr)
+def _complain(refused: Mapping[str, str]) -> None:
+    for what, why in refused.items():
+        print(f"odradek: {what}: {why}", file=sys.stderr)
 
 
 def _listed(each: Iterable[object]) -> str:

@@ -8,7 +8,8 @@ from typing import Any, NamedTuple
 
 from odradek.broker.cli.operated import OperatedCluster, by_topic, check, told
 from odradek.broker.cli.partitions import Place
-from odradek.broker.cli.reassign.plans import Plan
+from odradek.broker.cli.reassign.directories import copies
+from odradek.broker.cli.reassign.plans import At, Directories, ReadPlan
 
 #: What a broker is given besides, to do it in.
 SPARE_MS = 1000
@@ -80,17 +81,32 @@ async def alter(
     }
 
 
-async def standings(cluster: OperatedCluster, plan: Plan) -> dict[Place, Standing]:
+async def standings(cluster: OperatedCluster, plan: ReadPlan) -> dict[Place, Standing]:
     """Of each partition of a plan."""
     moving = await under_way(cluster)
-    partitions = (await cluster.picture(by_topic(plan))).partitions
+    partitions = (await cluster.picture(by_topic(plan.replicas))).partitions
     found = {}
-    for place, replicas in plan.items():
+    for place, replicas in plan.replicas.items():
         if place in moving:
             found[place] = Standing.MOVING
         else:
             now = partitions[place].replicas if place in partitions else ()
             found[place] = Standing.MOVED if now == replicas else Standing.ELSEWHERE
+    for at, standing in (await _in_directories(cluster, plan.directories)).items():
+        if found[at.place] is Standing.MOVED:
+            found[at.place] = standing
+    return found
+
+
+async def _in_directories(cluster: OperatedCluster, directories: Directories) -> dict[At, Standing]:
+    """Of replicas that are not in the directory where they shall be."""
+    found = {}
+    for at, of_one in (await copies(cluster, directories)).items():
+        wanted = [each for each in of_one if each.directory == directories[at]]
+        if not wanted:
+            found[at] = Standing.ELSEWHERE
+        elif any(each.is_future for each in wanted):
+            found[at] = Standing.MOVING
     return found
 
 

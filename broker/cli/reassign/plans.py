@@ -3,9 +3,12 @@
     {"version": 1, "partitions": [
         {"topic": "orders", "partition": 0, "replicas": [1, 2], "log_dirs": ["any", "any"]}]}
 
-``log_dirs`` may be missing.  Topics to make a plan for are ``{"version": 1, "topics": [{"topic":
-"orders"}]}``; partitions to elect leaders of, for kafka-leader-election, are a plan without
-replicas.  ``-`` is standard input.
+``log_dirs`` may be missing; ``any`` is one that the broker chooses.  Topics to make a plan for are
+
+    {"version": 1, "topics": [{"topic": "orders"}]}
+
+and partitions to elect leaders of, for kafka-leader-election, are a plan without replicas.  ``-``
+is standard input.
 """
 
 from __future__ import annotations
@@ -14,7 +17,7 @@ import json
 import sys
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from odradek.broker.cli.failed import CommandFailed
 from odradek.broker.cli.partitions import Place
@@ -27,15 +30,37 @@ ANY = "any"
 Plan = dict[Place, tuple[int, ...]]
 
 
-def read_plan(path: str) -> Plan:
+class At(NamedTuple):
+    """A replica: a partition at a broker."""
+
+    place: Place
+    broker: int
+
+
+#: Of replicas that are to be in one directory, and in no other.
+Directories = dict[At, str]
+
+
+class ReadPlan(NamedTuple):
+    replicas: Plan
+    directories: Directories
+
+
+def read_plan(path: str) -> ReadPlan:
     plan: Plan = {}
+    directories: Directories = {}
     for entry, place in _entries(path):
         replicas = entry.get("replicas")
         if not _are_numbers(replicas) or not replicas or len(set(replicas)) < len(replicas):
             raise CommandFailed(f"{path}: {place}: replicas must be brokers, each of them once")
-        _check_directories(path, place, entry.get("log_dirs", [ANY] * len(replicas)), replicas)
         plan[place] = tuple(replicas)
-    return plan
+        wanted = entry.get("log_dirs", [ANY] * len(replicas))
+        if not _are_names(wanted) or len(wanted) != len(replicas):
+            raise CommandFailed(f"{path}: {place}: log_dirs must have one for each replica")
+        for broker, directory in zip(replicas, wanted, strict=True):
+            if directory != ANY:
+                directories[At(place, broker)] = directory
+    return ReadPlan(plan, directories)
 
 
 def read_places(path: str) -> list[Place]:
@@ -92,13 +117,8 @@ def _are_numbers(found: Any) -> bool:
     return isinstance(found, list) and all(type(each) is int and each >= 0 for each in found)
 
 
-def _check_directories(path: str, place: Place, found: Any, replicas: list[int]) -> None:
-    if not isinstance(found, list) or len(found) != len(replicas):
-        raise CommandFailed(f"{path}: {place}: log_dirs must have one for each replica")
-    if any(each != ANY for each in found):
-        raise CommandFailed(
-            f"{path}: {place}: log_dirs other than {ANY} need Kafka's kafka-reassign-partitions"
-        )
+def _are_names(found: Any) -> bool:
+    return isinstance(found, list) and all(isinstance(each, str) and each for each in found)
 
 
 def _list(path: str, name: str) -> list[Any]:

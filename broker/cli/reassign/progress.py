@@ -8,17 +8,17 @@ moved.
 from __future__ import annotations
 
 import sys
-from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from odradek.broker.cli.failed import CommandFailed
-from odradek.broker.cli.operated import OperatedCluster, by_topic
+from odradek.broker.cli.operated import OperatedCluster
 from odradek.broker.cli.partitions import Place
+from odradek.broker.cli.reassign.directories import copies
 from odradek.broker.cli.reassign.moves import Standing, standings
-from odradek.broker.cli.reassign.plans import Plan
+from odradek.broker.cli.reassign.plans import At, ReadPlan
 from odradek.broker.cli.reassign.throttles import Move
 
 if TYPE_CHECKING:
@@ -28,13 +28,6 @@ PAUSE_S = 0.5
 MB = 1e6
 #: Metadata that says where a partition was may be so much older than what the controller says.
 ELSEWHERE_MAX = 10
-
-
-class At(NamedTuple):
-    """A replica: a partition at a broker."""
-
-    place: Place
-    broker: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,13 +47,14 @@ class Shown(Protocol):
 
 
 async def wait_until_moved(
-    cluster: OperatedCluster, plan: Plan, moves: Mapping[Place, Move]
+    cluster: OperatedCluster, plan: ReadPlan, moves: Mapping[Place, Move]
 ) -> None:
     """All of the plan; raises CommandFailed if one is left elsewhere."""
     import asyncio
 
-    wanted = {At(place, each): 0 for place in plan for each in moves[place].readers}
-    leaders = {At(place, source) for place in plan for source in moves[place].sources}
+    places = plan.replicas
+    wanted = [At(place, each) for place in places for each in moves[place].readers]
+    leaders = [At(place, source) for place in places for source in moves[place].sources]
     largest = _largest(await _sizes(cluster, leaders))
     sizes = {at: largest.get(at.place, 0) for at in wanted}
     elsewhere = 0
@@ -91,30 +85,8 @@ def _progress(
 
 async def _sizes(cluster: OperatedCluster, replicas: Iterable[At]) -> dict[At, int]:
     """In bytes, of those that are there."""
-    from odradek.protocol.api.describe_log_dirs import DescribeLogDirsRequest
-
-    places: defaultdict[int, list[Place]] = defaultdict(list)
-    for at in replicas:
-        places[at.broker].append(at.place)
-    alive = (await cluster.picture([])).brokers
-    found = {}
-    for broker in places.keys() & alive.keys():
-        topics = [
-            DescribeLogDirsRequest.Topic(topic=topic, partitions=numbers)
-            for topic, numbers in by_topic(places[broker]).items()
-        ]
-        try:
-            answer = await cluster.ask_broker(
-                broker, DescribeLogDirsRequest(topics=topics), version=1
-            )
-        except CommandFailed:
-            continue  # it went just now; how much it has is not worth failing for
-        for directory in answer.results:
-            for topic in directory.topics:
-                for each in topic.partitions:
-                    at = At(Place(topic.name, each.partition_index), broker)
-                    found[at] = each.partition_size
-    return found
+    found = await copies(cluster, replicas)
+    return {at: max(each.size_bytes for each in of_one) for at, of_one in found.items()}
 
 
 def _largest(sizes: Mapping[At, int]) -> dict[Place, int]:

@@ -42,14 +42,20 @@ def test_a_plan_is_read_and_written_as_kafkas_tool_has_it(tmp_path):
     path = tmp_path / "plan.json"
     path.write_text(OF_KAFKA)
     plan = plans.read_plan(str(path))
-    assert plan == {FIRST: (2, 0), SECOND: (0, 1)}
-    assert plans.written(plan) == OF_KAFKA
+    assert plan == ({FIRST: (2, 0), SECOND: (0, 1)}, {})
+    assert plans.written(plan.replicas) == OF_KAFKA
 
 
 def test_a_plan_needs_neither_a_version_nor_directories(tmp_path):
     path = tmp_path / "plan.json"
     path.write_text('{"partitions": [{"topic": "orders", "partition": 0, "replicas": [1]}]}')
-    assert plans.read_plan(str(path)) == {FIRST: (1,)}
+    assert plans.read_plan(str(path)) == ({FIRST: (1,)}, {})
+
+
+def test_a_plan_may_name_directories_of_some_replicas(tmp_path):
+    path = tmp_path / "plan.json"
+    path.write_text(json.dumps({"partitions": [entry(log_dirs=["any", "/d"])]}))
+    assert plans.read_plan(str(path)).directories == {plans.At(FIRST, 2): "/d"}
 
 
 def entry(**changes):
@@ -71,7 +77,7 @@ def entry(**changes):
         ({"partitions": [entry(replicas=[1, 1])]}, "each of them once"),
         ({"partitions": [entry(replicas="12")]}, "each of them once"),
         ({"partitions": [entry(log_dirs=["any"])]}, "one for each replica"),
-        ({"partitions": [entry(log_dirs=["any", "/d"])]}, "need Kafka's"),
+        ({"partitions": [entry(log_dirs=["any", 1])]}, "one for each replica"),
     ],
 )
 def test_a_plan_that_makes_no_sense_is_told_in_one_line(tmp_path, content, why):

@@ -124,7 +124,10 @@ def _forgotten(side: ClusterSide, broker: int) -> Iterator[Event]:
 
 
 def _acknowledged(others: list[Server], name: str, led: set[int]) -> tuple[float, float]:
-    """When the first of these partitions had a record acknowledged, and when the last."""
+    """When the first of these partitions had a record acknowledged, and when the last.
+
+    Until then only one is asked for: to refuse hundreds again and again would hold brokers up.
+    """
     missing, first = set(led), None
     deadline = time.perf_counter() + FAILOVER_TIMEOUT_S
     connections = [connect(each.address) for each in others]
@@ -132,7 +135,8 @@ def _acknowledged(others: list[Server], name: str, led: set[int]) -> tuple[float
         while missing:
             for connection in connections:
                 connection.settimeout(FAILOVER_TIMEOUT_S)
-                connection.sendall(_produce(name, missing))
+                asked = {min(missing)} if first is None else missing
+                connection.sendall(_produce(name, asked))
                 done = _written(next_answer(connection, ApiKey.PRODUCE, PRODUCE_VERSION))
                 if done and first is None:
                     first = time.perf_counter()

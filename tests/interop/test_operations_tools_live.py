@@ -4,6 +4,7 @@ import json
 
 import pytest
 
+from odradek.broker.cli.partitions import Place
 from odradek.broker.cli.reassign import plans
 from tests.cluster.test_operations import RATES, REPLICAS, configs, partitions, topic
 from tests.support.cluster import Cluster
@@ -73,7 +74,7 @@ def test_a_plan_of_one_tool_is_done_by_the_other(run, command, cluster, topic, t
 def test_a_throttle_of_one_tool_is_removed_by_the_other(run, command, cluster, topic, tmp_path):
     name = topic((0,))
     for number, tool in ((1, "kafka"), (2, "odradek")):
-        plan = written(tmp_path / f"{number}.json", plans.written({(name, 0): (number,)}))
+        plan = written(tmp_path / f"{number}.json", plans.written({Place(name, 0): (number,)}))
         if tool == "kafka":
             run(REASSIGN, "--execute", "--reassignment-json-file", plan, "--throttle", 10**7)
             set_by_kafka = throttle(cluster, name)

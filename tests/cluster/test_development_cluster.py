@@ -33,6 +33,7 @@ class Started:
     def __init__(self, directory, *arguments):
         self.out = directory / "out"
         self.ready_file = directory / "ready"
+        self.ready_file.unlink(missing_ok=True)  # of one that was killed
         self.data_dir = directory / "data"
         words = ["--port", "0", "--zookeeper-port", "0", "--data-dir", self.data_dir]
         words += ["--ready-file", self.ready_file, *arguments]
@@ -105,14 +106,21 @@ def test_a_cluster_starts_serves_and_stops(tmp_path, offline):
     assert running(started.data_dir) == {}
 
 
-def test_what_is_started_ends_with_who_started_it(tmp_path):
+def test_what_is_started_ends_with_who_started_it_and_is_found_again(tmp_path, offline):
     skip_without_zookeeper()
     with Started(tmp_path, "--brokers", "1") as started:
-        started.wait_until_ready()
+        asked = ("--bootstrap", started.wait_until_ready())
+        assert offline("topics", "create", "kept", *asked).lines == ["kept created"]
         assert len(running(started.data_dir)) > 2
         started.process.kill()
         started.process.wait()
         wait_until(lambda: running(started.data_dir) == {})
+    with Started(tmp_path, "--brokers", "1") as again:
+        asked = ("--bootstrap", again.wait_until_ready())
+        assert [row[0] for row in offline("topics", "list", *asked).rows] == ["kept"]
+        again.process.terminate()
+        assert again.process.wait(60) == 0
+        assert not again.ready_file.exists()
 
 
 def test_a_broker_that_does_not_start_is_the_end_of_all(tmp_path):

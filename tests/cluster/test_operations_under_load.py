@@ -58,25 +58,29 @@ def plan_on(command, directory, *brokers):
     return path, {each["partition"]: each["replicas"] for each in json.loads(plan)["partitions"]}
 
 
-def test_r8_partitions_move_to_a_new_broker_while_others_bounce(cluster, command, tmp_path):
+@pytest.mark.parametrize("rounds", [1, pytest.param(5, marks=pytest.mark.soak)])
+def test_r8_partitions_move_to_a_new_broker_while_others_bounce(cluster, command, tmp_path, rounds):
     cluster.create(TOPIC, PARTITIONS)
     with (
         MovingLoad(cluster.addresses, TOPIC, partitions=PARTITIONS, padding=PADDING) as load,
         another(cluster).start() as added,
     ):
         load.wait_for_more(2000)
-        path, wanted = plan_on(command, tmp_path, 1, 2, 3)
-        assert command("reassign", "execute", path).status == 0
-        cluster.brokers[1].kill()
-        load.wait_for_more()
-        cluster.brokers[1].start()
-        added.restart()
-        cluster.brokers[2].restart()
-        assert command("reassign", "verify", path, "--wait").status == 0
-        wait_until(lambda: replicas(cluster) == wanted)
-        load.wait_for_more()
-        wait_until(lambda: command("cluster", "status").status == 0)
-        wait_until(lambda: not logs_at(cluster.brokers[0]))
+        for number in range(rounds):
+            is_coming = number % 2 == 0
+            path, wanted = plan_on(command, tmp_path, *((1, 2, 3) if is_coming else (0, 1, 2)))
+            assert command("reassign", "execute", path).status == 0
+            cluster.brokers[1].kill()
+            load.wait_for_more()
+            cluster.brokers[1].start()
+            added.restart()
+            cluster.brokers[2].restart()
+            assert command("reassign", "verify", path, "--wait").status == 0
+            wait_until(lambda wanted=wanted: replicas(cluster) == wanted)
+            load.wait_for_more()
+            wait_until(lambda: command("cluster", "status").status == 0)
+            left = cluster.brokers[0] if is_coming else added
+            wait_until(lambda left=left: not logs_at(left))
         load.stop()
         load.check()
 

@@ -105,6 +105,7 @@ def _watch(cluster: LocalCluster, view: View, signals: Signals, ready_file: Path
             is_ready = True
             _announce(cluster.addresses, ready_file, view)
         time.sleep(LOOK_INTERVAL_S)
+    _take_back(ready_file)
     _stop(cluster, view, signals)
     return 0
 
@@ -167,9 +168,13 @@ def _ready_file(path: Path | None) -> Iterator[Path | None]:
     try:
         yield path
     finally:
-        if path is not None:
-            with suppress(OSError):  # it is gone, or no more ours
-                path.unlink()
+        _take_back(path)
+
+
+def _take_back(ready_file: Path | None) -> None:
+    if ready_file is not None:
+        with suppress(OSError):  # it is gone, or no more ours
+            ready_file.unlink()
 
 
 def _check_ports(arguments: argparse.Namespace) -> None:

@@ -171,16 +171,24 @@ class KafkaServer:
 
     def wait_until_ready(self) -> None:
         assert self._starting is not None
-        try:
+        with _told_in_a_line():
             self._starting.result()
-        except ServerFailed as failure:
-            raise LoadFailed(str(failure).partition("\n")[0]) from failure
         self._is_alive = True
 
     def stop(self) -> None:
         self._is_alive = False
-        self._broker.stop()
+        with _told_in_a_line():
+            self._broker.stop()
 
     def kill(self) -> None:
         self._is_alive = False
         self._broker.kill()
+
+
+@contextmanager
+def _told_in_a_line() -> Iterator[None]:
+    """What a server did not do in time fails its measure, and not the others."""
+    try:
+        yield
+    except ServerFailed as failure:
+        raise LoadFailed(str(failure).partition("\n")[0]) from failure

@@ -78,7 +78,10 @@ def spread(partitions: int) -> dict[int, list[int]]:
 
 @contextmanager
 def replicated_topic(side: ClusterSide, replicas: Mapping[int, list[int]]) -> Iterator[str]:
-    """A topic of this name, all in sync and led by the first of its replicas, until the end."""
+    """A topic of this name, all in sync and led by the first of its replicas, until the end.
+
+    It stays if a measure fails: who did not answer to that would not delete it either.
+    """
     name = f"benchmark-{time.time_ns() // 1_000_000 % 10**9}-{next(_numbers)}"
     wanted = NewTopic(
         name,
@@ -89,11 +92,9 @@ def replicated_topic(side: ClusterSide, replicas: Mapping[int, list[int]]) -> It
     admin = _admin(side)  # kept: with it goes the connection
     admin.create_topics([wanted], request_timeout=CREATE_TIMEOUT_S)[name].result(CREATE_TIMEOUT_S)
     wait_until_whole(side, name)
-    try:
-        yield name
-    finally:
-        admin = _admin(side)  # a new one, as another broker may be the controller by now
-        admin.delete_topics([name])[name].result(ADMIN_TIMEOUT_S)
+    yield name
+    admin = _admin(side)  # a new one, as another broker may be the controller by now
+    admin.delete_topics([name])[name].result(ADMIN_TIMEOUT_S)
 
 
 def _admin(side: ClusterSide) -> AdminClient:

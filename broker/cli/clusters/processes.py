@@ -113,7 +113,7 @@ class LocalCluster:
     def __init__(
         self, directory: Path, *, brokers: int, port: int, zookeeper_port: int, settings: list[str]
     ) -> None:
-        self.directory = directory
+        self._is_stopping = False
         self.zookeeper = ZooKeeperServer(
             directory / "zookeeper", port=zookeeper_port or _free_port()
         )
@@ -122,6 +122,12 @@ class LocalCluster:
             LocalBroker(directory, number, port=port and port + number, settings=[*own, *settings])
             for number in range(brokers)
         ]
+
+    @property
+    def zookeeper_state(self) -> State:
+        if self.zookeeper.is_running():
+            return State.READY
+        return State.STOPPED if self._is_stopping else State.DIED
 
     @property
     def addresses(self) -> str:
@@ -137,6 +143,7 @@ class LocalCluster:
         return all(each.state is State.DIED for each in self.brokers)
 
     def terminate(self) -> None:
+        self._is_stopping = True
         for broker in self.brokers:
             broker.terminate()
 

@@ -122,7 +122,7 @@ def _stop(cluster: LocalCluster, view: View, signals: Signals) -> None:
         time.sleep(LOOK_INTERVAL_S)
     view.look()
     cluster.end()
-    view.show("all have stopped")
+    view.look()
 
 
 def _check_starting(cluster: LocalCluster) -> None:

@@ -60,17 +60,19 @@ class Changes:
     def __init__(self, cluster: LocalCluster) -> None:
         self._cluster = cluster
         self._states = {broker.id: State.WAITING for broker in cluster.brokers}
-        self._has_zookeeper = False
+        self._zookeeper = State.WAITING
 
     def lines(self) -> Iterator[str]:
-        zookeeper = self._cluster.zookeeper
-        if zookeeper.is_running() != self._has_zookeeper:
-            self._has_zookeeper = not self._has_zookeeper
-            yield (
-                f"ZooKeeper is ready at {zookeeper.address}"
-                if self._has_zookeeper
-                else f"ZooKeeper died, see {zookeeper.output}"
-            )
+        zookeeper, state = self._cluster.zookeeper, self._cluster.zookeeper_state
+        if state is not self._zookeeper:
+            self._zookeeper = state
+            match state:
+                case State.READY:
+                    yield f"ZooKeeper is ready at {zookeeper.address}"
+                case State.STOPPED:
+                    yield "ZooKeeper has stopped"
+                case _:
+                    yield f"ZooKeeper died, see {zookeeper.output}"
         for broker in self._cluster.brokers:
             state = broker.state
             if state is not self._states[broker.id]:
@@ -137,9 +139,8 @@ class TableView:
         for column in ("", "state", "address", "process", "leads", "replicas"):
             table.add_column(column)
         zookeeper = self._cluster.zookeeper
-        is_running = zookeeper.is_running()
-        state = State.READY if is_running else State.DIED
-        pid = str(zookeeper.pid) if is_running else ""
+        state = self._cluster.zookeeper_state
+        pid = str(zookeeper.pid) if state is State.READY else ""
         table.add_row("ZooKeeper", _styled(state), zookeeper.address, pid, "", "")
         for broker in self._cluster.brokers:
             is_controller = picture is not None and picture.controller == broker.id

@@ -28,18 +28,12 @@ class FakeBroker:
 class FakeZooKeeper:
     address, output, pid = "127.0.0.1:2181", Path("zookeeper.out"), 99
 
-    def __init__(self):
-        self.runs = True
-
-    def is_running(self):
-        return self.runs
-
 
 class FakeCluster:
     addresses = "127.0.0.1:9092,127.0.0.1:9093"
 
     def __init__(self):
-        self.zookeeper = FakeZooKeeper()
+        self.zookeeper, self.zookeeper_state = FakeZooKeeper(), State.READY
         self.brokers = [FakeBroker(0), FakeBroker(1)]
 
 
@@ -56,7 +50,7 @@ def test_what_changes_is_told_once(cluster, capsys):
     shown.look()
     cluster.brokers[0].become(State.DIED)
     cluster.brokers[1].become(State.STOPPED)
-    cluster.zookeeper.runs = False
+    cluster.zookeeper_state = State.DIED
     shown.look()
     assert capsys.readouterr().out.splitlines() == [
         "ZooKeeper is ready at 127.0.0.1:2181",

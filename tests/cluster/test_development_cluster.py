@@ -39,7 +39,10 @@ class Started:
         words += ["--ready-file", self.ready_file, *arguments]
         with self.out.open("wb") as out:
             self.process = subprocess.Popen(
-                [*ODRADEK, "cluster", *map(str, words)], stdout=out, stderr=out
+                [*ODRADEK, "cluster", *map(str, words)],
+                stdout=out,
+                stderr=out,
+                start_new_session=True,
             )
 
     @property
@@ -98,7 +101,7 @@ def test_a_cluster_starts_serves_and_stops(tmp_path, offline):
         os.kill(victim, signal.SIGKILL)
         wait_until(lambda: re.search("^broker 1 ended with -9", started.text, re.MULTILINE))
         wait_until(lambda: offline("cluster", "status", *asked).status == AMISS)
-        started.process.send_signal(signal.SIGINT)
+        os.killpg(started.process.pid, signal.SIGINT)  # as a terminal does for Ctrl-C
         assert started.process.wait(60) == 0
         *_, one, other, last = started.text.splitlines()
         assert {one, other} == {"broker 0 has stopped", "broker 2 has stopped"}

@@ -87,7 +87,7 @@ def ours(directory: Path, properties: Mapping[str, str] = PROPERTIES) -> Iterato
     directory.mkdir(parents=True)
     settings = [f"{name}={setting}" for name, setting in properties.items()]
     broker = BrokerProcess(directory / "logs", *settings)
-    with _environment(compiled=directory / "compiled"):
+    with environment(compiled=directory / "compiled"):
         broker.start().stop()
         started = time.perf_counter()
         broker.launch()
@@ -103,7 +103,7 @@ def kafka(
     """Raises KafkaUnavailable.  How long it took to start is measured on a second start."""
     directory.mkdir(parents=True)
     broker = kraft_broker(directory, version=version, properties={**KAFKA_PROPERTIES, **properties})
-    with _environment(compiled=directory / "compiled"):
+    with environment(compiled=directory / "compiled"):
         broker.start().stop()  # formats its directory
         started = time.perf_counter()
         broker.start()
@@ -134,7 +134,7 @@ def _first_metadata_s(port: int, started: float) -> float:
 
 
 @contextmanager
-def _environment(*, compiled: Path) -> Iterator[None]:
+def environment(*, compiled: Path) -> Iterator[None]:
     """Of servers that are started meanwhile, not of the load's programs."""
     before = dict(os.environ)
     os.environ["_JAVA_OPTIONS"] = JAVA_OPTIONS

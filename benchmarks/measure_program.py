@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import argparse
 import os
-from collections.abc import Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -23,6 +23,9 @@ QUICK_ROUNDS, QUICK_SECONDS = 1, 2.0
 
 
 BY_FAMILY = "by family"
+
+#: The sides, given a folder, the release of Kafka, if any, and settings.
+InTurns = Callable[[Path, str | None, Mapping[str, str]], AbstractContextManager[Sequence[Side]]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +54,7 @@ class Program:
     families: Sequence[Family]
     properties: Mapping[str, str]
     filled_mb: int = 0
+    in_turns: InTurns = broker_sides.in_turns
 
     def run(self) -> int:
         """The exit status."""
@@ -90,7 +94,7 @@ class Program:
             version = family.release if arguments.kafka == BY_FAMILY else arguments.kafka
             tools = Tools(seconds, filled_mb, _jars(version or family.release))
             place = directory / str(number)
-            with broker_sides.in_turns(place, version, self.properties) as sides:
+            with self.in_turns(place, version, self.properties) as sides:
                 family.warm_up(sides, tools, rounds)
                 status |= measure_each(wanted, sides, tools, rounds)
         return status

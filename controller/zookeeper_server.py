@@ -149,8 +149,13 @@ class ZooKeeperServer:
         self.data_dir.mkdir(parents=True, exist_ok=True)
         command = self._command()
         with self.output.open("ab") as output:
+            # A Ctrl-C is for whoever started it, who stops it when its clients have ended.
             self._process = subprocess.Popen(
-                tied(command), stdin=subprocess.DEVNULL, stdout=output, stderr=output
+                tied(command),
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=output,
+                process_group=0,
             )
         with contextlib.ExitStack() as undoing:
             undoing.callback(self.kill)

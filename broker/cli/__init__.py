@@ -6,6 +6,9 @@ topics.py          create, list, describe, alter and delete topics
 configs.py         describe and alter the settings of topics and brokers
 groups/            list, describe, reset and delete consumer groups
 transactions/      list and describe transactions, find and abort those that hang
+clusters/          run a cluster on this machine, or show how one is
+reassign/          move partitions to other brokers
+leaders.py         elect leaders of partitions
 produce.py         write records
 consume.py         read records
 scan.py            read records straight from segment files
@@ -18,6 +21,7 @@ serving.py         a broker in this process: settings, signals, its end
 signals.py         what stops it
 cluster.py         the cluster that a command speaks to, through confluent-kafka
 direct.py          requests which that library has no function for
+operated.py        a cluster as its operators see it, and its controller
 assignments.py     NAME=VALUE, as settings and headers are written
 examples.py        how a command is used, at the end of its help
 failed.py          a command that failed, and why

@@ -3,6 +3,7 @@
     exit status 0   done
                 1   it failed; one line on standard error says why
                 2   the command makes no sense
+                3   it is done, and found that something is not as it should be
               130   interrupted from the keyboard
               141   whoever read the output has gone, as with ``| head``
 
@@ -21,6 +22,7 @@ from odradek.broker.cli import (
     configs,
     consume,
     dump_log,
+    leaders,
     produce,
     scan,
     serve,
@@ -29,12 +31,15 @@ from odradek.broker.cli import (
     version,
     zookeeper,
 )
+from odradek.broker.cli.clusters import command as clusters
 from odradek.broker.cli.failed import CommandFailed
 from odradek.broker.cli.groups import command as groups
+from odradek.broker.cli.reassign import command as reassign
 from odradek.broker.cli.transactions import command as transactions
 
 COMMANDS = (
     *(serve, topics, configs, groups, transactions, produce, consume),
+    *(clusters, reassign, leaders),
     *(scan, spark, dump_log, zookeeper, version),
 )
 FAILED = 1
@@ -74,10 +79,10 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="odradek",
         description="A Kafka-compatible broker in pure Python, and what one needs beside it.",
-        epilog="`odradek COMMAND --help` tells more.  All but serve, scan, spark, dump-log, "
-        "zookeeper and version are clients: they work with any Kafka at --bootstrap, "
-        "127.0.0.1:9092 if it is not given, and need the extra `cli`.  scan needs the extra "
-        "`arrow`, spark the extra `spark`.",
+        epilog="`odradek COMMAND --help` tells more.  All but serve, cluster, scan, spark, "
+        "dump-log, zookeeper and version are clients: they work with any Kafka at --bootstrap, "
+        "127.0.0.1:9092 if it is not given, and need the extra `cli`; so is cluster status.  scan "
+        "needs the extra `arrow`, spark the extra `spark`.",
     )
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
     for command in COMMANDS:

@@ -14,7 +14,7 @@ from tests.support.free_ports import free_port
 ODRADEK = [sys.executable, "-m", "odradek.broker.cli.main"]
 COMMANDS = [
     *("serve", "topics", "configs", "groups", "transactions", "produce", "consume"),
-    *("scan", "dump-log", "zookeeper", "version"),
+    *("cluster", "reassign", "leaders", "scan", "dump-log", "zookeeper", "version"),
 ]
 
 
@@ -36,7 +36,11 @@ def test_no_help_has_the_marks_of_our_own_comments(offline, command):
 
 
 @pytest.mark.parametrize(
-    "command", ["topics", "configs", "groups", "transactions", "produce", "consume"]
+    "command",
+    [
+        *("topics", "configs", "groups", "transactions", "produce", "consume"),
+        *("cluster", "reassign", "leaders"),
+    ],
 )
 def test_each_example_is_a_line_to_be_copied(offline, command):
     lines = offline(command, "--help").lines
@@ -57,6 +61,8 @@ def test_every_verb_of_topics_has_help_with_the_default_address(offline, verb):
         ("groups", "delete-offsets"),
         *(("transactions", verb) for verb in ("list", "describe", "describe-producers")),
         *(("transactions", verb) for verb in ("find-hanging", "abort")),
+        *(("reassign", verb) for verb in ("generate", "execute", "verify", "cancel", "list")),
+        *(("leaders", "elect"), ("cluster", "status")),
     ],
 )
 def test_every_verb_has_help_with_examples(offline, command, verb):

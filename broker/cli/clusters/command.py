@@ -1,0 +1,120 @@
+"""The verbs of ``odradek cluster``; without one it starts a cluster."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from odradek.broker.cli.clusters import status
+from odradek.broker.cli.examples import examples
+
+Commands = argparse._SubParsersAction  # the only name that argparse has for it
+
+DESCRIPTION = (
+    "Run a ZooKeeper and some brokers on this machine until SIGTERM or SIGINT, and show how they "
+    "are.  It says `Ready at HOST:PORT,...` as soon as all of them serve clients.  What they keep "
+    "and what they log is in one directory, where the next start finds it.  Needs Java, and the "
+    "extra `cluster`."
+)
+DEFAULTS = {
+    "brokers": 3,
+    "data_dir": Path("odradek-cluster"),
+    "port": 9092,
+    "zookeeper_port": 2181,
+    "override": [],
+    "ready_file": None,
+}
+
+
+def add_to(commands: Commands[argparse.ArgumentParser]) -> None:
+    parser = commands.add_parser(
+        "cluster",
+        help="run a cluster on this machine, or show how one is",
+        description=f"{DESCRIPTION}  Or show how any cluster is: status.",
+        **examples(
+            "odradek cluster --brokers 3",
+            "odradek cluster status --bootstrap 127.0.0.1:9092",
+        ),
+    )
+    _add_options(parser)
+    parser.set_defaults(run=_start, **DEFAULTS)
+    verbs = parser.add_subparsers(title="what to do", metavar="VERB")
+    starting = verbs.add_parser(
+        "start",
+        help="run a cluster, as without a verb",
+        description=DESCRIPTION,
+        **examples(
+            "odradek cluster start --brokers 3",
+            "odradek cluster start --brokers 5 --port 0 --override num.partitions=3",
+        ),
+    )
+    _add_options(starting)
+    starting.set_defaults(run=_start)
+    status.add_to(verbs)
+
+
+def _add_options(parser: argparse.ArgumentParser) -> None:
+    """Without defaults: those of a verb would count more than what stands before it."""
+    parser.add_argument(
+        "--brokers",
+        metavar="N",
+        type=_count,
+        default=argparse.SUPPRESS,
+        help=f"how many ({DEFAULTS['brokers']}); their ids are 0, 1 and so on",
+    )
+    parser.add_argument(
+        "--data-dir",
+        metavar="DIR",
+        type=Path,
+        default=argparse.SUPPRESS,
+        help=f"where records and logs are kept (./{DEFAULTS['data_dir']})",
+    )
+    parser.add_argument(
+        "--port",
+        metavar="N",
+        type=_port,
+        default=argparse.SUPPRESS,
+        help=f"of the first broker ({DEFAULTS['port']}), the others have the next ones; 0: any "
+        "that are free",
+    )
+    parser.add_argument(
+        "--zookeeper-port",
+        metavar="N",
+        type=_port,
+        default=argparse.SUPPRESS,
+        help=f"of ZooKeeper ({DEFAULTS['zookeeper_port']}); 0: any that is free",
+    )
+    parser.add_argument(
+        "--override",
+        metavar="NAME=VALUE",
+        action="append",
+        default=argparse.SUPPRESS,
+        help="a setting of all brokers; repeatable",
+    )
+    parser.add_argument(
+        "--ready-file",
+        metavar="FILE",
+        type=Path,
+        default=argparse.SUPPRESS,
+        help="has the addresses as long as the cluster is ready",
+    )
+
+
+def _start(arguments: argparse.Namespace) -> int:
+    from odradek.broker.cli.clusters import running
+
+    return running.run(arguments)
+
+
+def _count(written: str) -> int:
+    """As the type of an argument."""
+    if not written.isdecimal() or not 1 <= int(written) <= 100:
+        raise argparse.ArgumentTypeError(f"{written!r} is not a number of brokers from 1 to 100")
+    return int(written)
+
+
+def _port(written: str) -> int:
+    """As the type of an argument."""
+    if not written.isdecimal() or int(written) > 65535:
+        raise argparse.ArgumentTypeError(f"{written!r} is not a port")
+    return int(written)

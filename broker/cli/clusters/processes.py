@@ -1,0 +1,183 @@
+"""A cluster of processes on this machine: one ZooKeeper, some brokers, all in one directory.
+
+    zookeeper/     its tree, and what it printed
+    broker-0/      the logs of a broker
+    broker-0.log   what it has written, over all its starts
+
+They are of a process group each, so that a Ctrl-C reaches only who started them, who then stops
+them in order: brokers first, as these need ZooKeeper to stop well.  All end with the process that
+started them, however that ends.
+
+Owner: the thread that started them.
+"""
+
+from __future__ import annotations
+
+import socket
+import subprocess
+import sys
+from collections.abc import Sequence
+from enum import Enum
+from pathlib import Path
+
+from odradek.controller.tied_process import tied
+from odradek.controller.zookeeper_server import LOOPBACK, ZooKeeperServer
+
+#: A broker that was killed is missed after this.
+SESSION_TIMEOUT_MS = 6000
+
+
+class State(Enum):
+    WAITING = "waiting"
+    STARTING = "starting"
+    READY = "ready"
+    STOPPING = "stopping"
+    STOPPED = "stopped"
+    DIED = "died"
+
+
+class LocalBroker:
+    """One of them, running or not."""
+
+    def __init__(self, directory: Path, number: int, *, port: int, settings: Sequence[str]) -> None:
+        self.id = number
+        self.data_dir = directory / f"broker-{number}"
+        self.log = directory / f"broker-{number}.log"
+        self._ready_file = directory / f"broker-{number}.ready"
+        self._port = port
+        self._settings = [*settings, f"broker.id={number}"]
+        self._process: subprocess.Popen[bytes] | None = None
+        self._is_stopping = False
+        self.address: str | None = None
+
+    @property
+    def name(self) -> str:
+        return f"broker {self.id}"
+
+    @property
+    def pid(self) -> int | None:
+        return None if self._process is None else self._process.pid
+
+    @property
+    def state(self) -> State:
+        if self._process is None:
+            return State.WAITING
+        if self._process.poll() is not None:
+            is_well = self._is_stopping and self._process.returncode == 0
+            return State.STOPPED if is_well else State.DIED
+        if self._is_stopping:
+            return State.STOPPING
+        if self.address is None and self._ready_file.exists():
+            self.address = self._ready_file.read_text().strip()
+        return State.STARTING if self.address is None else State.READY
+
+    @property
+    def last_words(self) -> str:
+        """How it ended, and its last line."""
+        assert self._process is not None, self.name
+        lines = self.log.read_text(errors="replace").splitlines()
+        said = f": {lines[-1]}" if lines else ""
+        return f"ended with {self._process.returncode}, see {self.log}{said}"
+
+    def start(self) -> None:
+        self._ready_file.unlink(missing_ok=True)
+        command = [sys.executable, "-m", "odradek.broker.cli.main", "serve"]
+        command += ["--data-dir", str(self.data_dir), "--port", str(self._port)]
+        command += ["--ready-file", str(self._ready_file)]
+        for setting in self._settings:
+            command += ["--override", setting]
+        with self.log.open("ab") as output:
+            self._process = subprocess.Popen(
+                tied(command),
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=output,
+                process_group=0,
+            )
+
+    def terminate(self) -> None:
+        """Ask it to end."""
+        self._is_stopping = True
+        if self._process is not None:
+            self._process.terminate()
+
+    def kill(self) -> None:
+        if self._process is not None:
+            self._process.kill()
+            self._process.wait()
+
+
+class LocalCluster:
+    """``settings`` are those of all brokers, and count more than ours."""
+
+    def __init__(
+        self, directory: Path, *, brokers: int, port: int, zookeeper_port: int, settings: list[str]
+    ) -> None:
+        self._is_stopping = False
+        self.zookeeper = ZooKeeperServer(
+            directory / "zookeeper", port=zookeeper_port or _free_port()
+        )
+        own = _settings(self.zookeeper.address, brokers)
+        self.brokers = [
+            LocalBroker(directory, number, port=port and port + number, settings=[*own, *settings])
+            for number in range(brokers)
+        ]
+
+    @property
+    def zookeeper_state(self) -> State:
+        if self.zookeeper.is_running():
+            return State.READY
+        return State.STOPPED if self._is_stopping else State.DIED
+
+    @property
+    def addresses(self) -> str:
+        """Of the brokers that have told theirs."""
+        return ",".join(each.address for each in self.brokers if each.address)
+
+    @property
+    def is_ready(self) -> bool:
+        return all(each.state is State.READY for each in self.brokers)
+
+    @property
+    def is_dead(self) -> bool:
+        return all(each.state is State.DIED for each in self.brokers)
+
+    def terminate(self) -> None:
+        self._is_stopping = True
+        for broker in self.brokers:
+            broker.terminate()
+
+    @property
+    def are_brokers_stopped(self) -> bool:
+        ended = (State.WAITING, State.STOPPED, State.DIED)
+        return all(each.state in ended for each in self.brokers)
+
+    def end(self) -> None:
+        """Whatever still runs, at once; ZooKeeper may stop well, as nobody needs it any more."""
+        for broker in self.brokers:
+            broker.kill()
+        if self.zookeeper.is_running():
+            self.zookeeper.stop()
+
+
+def _settings(zookeeper: str, brokers: int) -> list[str]:
+    """For a cluster that is as safe as its size allows, and that is soon done with stopping."""
+    replicas = min(3, brokers)
+    in_sync = min(2, brokers)
+    return [
+        f"zookeeper.connect={zookeeper}",
+        f"zookeeper.session.timeout.ms={SESSION_TIMEOUT_MS}",
+        f"default.replication.factor={replicas}",
+        f"min.insync.replicas={in_sync}",
+        f"offsets.topic.replication.factor={replicas}",
+        f"transaction.state.log.replication.factor={replicas}",
+        f"transaction.state.log.min.isr={in_sync}",
+        "controlled.shutdown.retry.backoff.ms=200",
+    ]
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind((LOOPBACK, 0))
+        port: int = probe.getsockname()[1]
+        return port

@@ -172,7 +172,7 @@ class Assembly:
             self.cluster,
             self.controller_client,
             lag_max_ms=lambda: ground.settings.current.replication.lag_time_max_ms,
-            now_ms=clock.now_ms,
+            now_ms=clock.steady_ms,
             start=ground.background.start,
         )
         self.replicas.fetchers = fetchers = Fetchers(
@@ -329,6 +329,7 @@ class Assembly:
             now_ms=clock.now_ms,
             new_topic_id=_new_topic_id,
             first_features=self._first_features,
+            controller_changed=lambda: self.controller_client.controller_changed(),
         )
 
     @property

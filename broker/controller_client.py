@@ -64,6 +64,10 @@ class ControllerClient:
     def close(self) -> None:
         self._clients.close()
 
+    def controller_changed(self) -> None:
+        """One that is cut off, or stands still, never answers; its successor can be asked now."""
+        self._clients.drop_others(self._controller_id())
+
     async def send(self, request: Message, *, version: int) -> Message:
         controller_id = self._controller_id()
         node = self._itself

@@ -18,6 +18,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 
 NOT_HEARD_OF = -1
+#: Before anything that happens on the clock that is used here.
+NEVER_MS = -(2**62)
 
 
 class Progress:
@@ -25,14 +27,14 @@ class Progress:
 
     __slots__ = ("at_end_ms", "end_offset", "fetched_ms", "leaders_end", "start_offset")
 
-    def __init__(self, *, at_end_ms: int = 0) -> None:
+    def __init__(self, *, at_end_ms: int = NEVER_MS) -> None:
         """``at_end_ms``: one that was in sync when the leader came is given time."""
         self.end_offset = NOT_HEARD_OF
         self.start_offset = NOT_HEARD_OF
         #: When it was last known to have all that the leader had.
         self.at_end_ms = at_end_ms
         #: When it fetched last, and where the leader's log ended then.
-        self.fetched_ms = 0
+        self.fetched_ms = NEVER_MS
         self.leaders_end = 0
 
     def note(self, *, end_offset: int, start_offset: int, log_end: int, now_ms: int) -> None:
@@ -79,7 +81,7 @@ class LeaderRole:
         #: What the controller has been asked to make of ``in_sync``, while it has not answered.
         self.proposed: frozenset[int] | None = None
         self.followers = {
-            replica: Progress(at_end_ms=now_ms if replica in self.in_sync else 0)
+            replica: Progress(at_end_ms=now_ms if replica in self.in_sync else NEVER_MS)
             for replica in self.replicas
             if replica != local_id
         }

@@ -5,10 +5,12 @@ Owner: the thread that started them.
 
 from __future__ import annotations
 
+import concurrent.futures
 import contextlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Self
+from struct import Struct
+from typing import Any, NamedTuple, Self
 
 from confluent_kafka.admin import AdminClient, NewTopic
 
@@ -17,10 +19,14 @@ from odradek.protocol.types import TopicPartition
 from odradek.storage.paths import Content
 from tests.support.broker_process import BrokerProcess
 from tests.support.broker_stores import on_zookeeper
+from tests.support.cluster_network import Network
+from tests.support.free_ports import free_port
 from tests.support.group_members import wait_until
 from tests.support.wire_client import call
 from tests.support.zookeeper import ZooKeeperServer
 
+#: Base offset of a batch, and the size of what follows.
+BATCH_START = Struct(">qi")
 #: A follower that lags is soon found out, and a broker that is gone as soon as ZooKeeper knows.
 SETTINGS = (
     "replica.lag.time.max.ms=2000",
@@ -36,15 +42,35 @@ SETTINGS = (
 REPLICAS, MIN_IN_SYNC = 3, 2
 
 
+class Led(NamedTuple):
+    """A partition."""
+
+    leader: int
+    in_sync: frozenset[int]
+    epoch: int
+
+
 class Cluster:
     """Brokers 0 to 2, each in a directory of its own."""
 
-    def __init__(self, directory: Path, zookeeper: ZooKeeperServer, *overrides: str) -> None:
+    def __init__(
+        self,
+        directory: Path,
+        zookeeper: ZooKeeperServer,
+        *overrides: str,
+        network: Network | None = None,
+        kind: type[BrokerProcess] = BrokerProcess,
+    ) -> None:
+        """``network``: by which brokers reach each other, and ZooKeeper."""
         common = (*on_zookeeper(zookeeper), *SETTINGS, *overrides)
-        self.brokers = [
-            BrokerProcess(directory / f"{number}", *common, f"broker.id={number}")
-            for number in range(REPLICAS)
-        ]
+        branch = common[0].rpartition("/")[2]
+        self.zookeeper, self.network = zookeeper, network
+        self.brokers: list[BrokerProcess] = []
+        for number in range(REPLICAS):
+            port = free_port()
+            own = [f"broker.id={number}"]
+            own += network.settings_of(number, port=port, branch=branch) if network else []
+            self.brokers.append(kind(directory / f"{number}", *common, *own, port=port))
 
     @property
     def addresses(self) -> str:
@@ -54,45 +80,103 @@ class Cluster:
     def running(self) -> Iterator[Self]:
         with contextlib.ExitStack() as endings:
             for broker in self.brokers:
-                endings.enter_context(broker.start())
+                broker.launch()
+                endings.enter_context(broker)
+            for broker in self.brokers:
+                broker.wait_until_ready()
             self.admin = AdminClient({"bootstrap.servers": self.addresses})
             yield self
         assert not [each.log_text for each in self.brokers if "Traceback" in each.log_text]
+        self.check_replicas()
 
     def create(self, topic: str, partitions: int = 1, **configs: str) -> None:
+        self.start_to_create(topic, partitions, **configs).result()
+        self.wait_until_whole(topic)
+
+    def start_to_create(
+        self, topic: str, partitions: int = 1, **configs: str
+    ) -> concurrent.futures.Future[None]:
         configs = {"min.insync.replicas": str(MIN_IN_SYNC), **configs}
         new = NewTopic(topic, partitions, REPLICAS, config=configs)
-        for made in self.admin.create_topics([new]).values():
-            made.result()
-        wait_until(lambda: self.is_whole(topic))
+        return self.admin.create_topics([new])[topic]
 
-    def partitions(
-        self, topic: str, *, by: BrokerProcess | None = None
-    ) -> dict[int, tuple[int, frozenset[int]]]:
-        """Leader and in-sync replicas, as a broker knows them; the first by default."""
-        asked = (by or self.brokers[0]).address
-        (found,) = call(asked, ApiKey.METADATA, 7, topics=[{"name": topic}]).topics
+    def partitions(self, topic: str, *, by: BrokerProcess | None = None) -> dict[int, Led]:
+        """As a broker knows them; the first by default."""
+        (found,) = self._metadata(by, topic).topics
         return {
-            each.partition_index: (each.leader_id, frozenset(each.isr_nodes))
+            each.partition_index: Led(each.leader_id, frozenset(each.isr_nodes), each.leader_epoch)
             for each in found.partitions
         }
 
-    def leader(self, topic: str, partition: int = 0) -> BrokerProcess:
-        return self.brokers[self.partitions(topic)[partition][0]]
+    def leader(
+        self, topic: str, partition: int = 0, *, by: BrokerProcess | None = None
+    ) -> BrokerProcess:
+        return self.brokers[self.partitions(topic, by=by)[partition].leader]
+
+    def controller(self, *, by: BrokerProcess | None = None) -> int:
+        """-1 if there is none."""
+        return int(self._metadata(by, None).controller_id)
+
+    def _metadata(self, by: BrokerProcess | None, topic: str | None) -> Any:
+        topics = [] if topic is None else [{"name": topic}]
+        asked = (by or self.brokers[0]).address
+        return call(asked, ApiKey.METADATA, 7, topics=topics)
+
+    def others(self, *brokers: BrokerProcess) -> list[BrokerProcess]:
+        return [each for each in self.brokers if each not in brokers]
 
     def is_whole(self, topic: str, *, by: BrokerProcess | None = None) -> bool:
         """Every partition is led, and all of its replicas are in sync."""
         found = self.partitions(topic, by=by).values()
         return bool(found) and all(
-            leader >= 0 and len(in_sync) == REPLICAS for leader, in_sync in found
+            each.leader >= 0 and len(each.in_sync) == REPLICAS for each in found
         )
+
+    def wait_until_whole(self, topic: str) -> None:
+        """As all of them know."""
+        for broker in self.brokers:
+            wait_until(
+                lambda by=broker: self.is_whole(topic, by=by),
+                or_else=lambda by=broker: (by.address, self.partitions(topic, by=by)),
+            )
+
+    # What is on their disks
+
+    def are_alike(self, partition: TopicPartition) -> bool:
+        """The logs of all replicas, byte by byte."""
+        return len(set(self.logs(partition))) == 1
 
     def logs(self, partition: TopicPartition) -> list[bytes]:
         """What the segments of each replica hold, one after the other."""
         name = f"{partition.topic}-{partition.partition}"
         return [_batches(each.data_dir / name) for each in self.brokers]
 
+    def check_replicas(self) -> None:
+        """When they have stopped: up to what all had, all have the same."""
+        names = {each.parent.name for one in self.brokers for each in one.data_dir.glob("*-*/*.log")}
+        for name in sorted(names):
+            replicas = [each.data_dir / name for each in self.brokers]
+            replicas = [each for each in replicas if each.exists()]
+            end = min(_high_watermark(each) for each in replicas)
+            assert len({_batches(each, end) for each in replicas}) == 1, (name, end)
 
-def _batches(directory: Path) -> bytes:
-    segments: Sequence[Path] = sorted(directory.glob(f"*{Content.BATCHES.value}"))
-    return b"".join(each.read_bytes() for each in segments)
+
+def _batches(directory: Path, end_offset: int | None = None) -> bytes:
+    """All of them, or those that begin before an offset."""
+    segments = sorted(directory.glob(f"*{Content.BATCHES.value}"))
+    whole = b"".join(each.read_bytes() for each in segments)
+    position = 0
+    while end_offset is not None and position < len(whole):
+        base_offset, size = BATCH_START.unpack_from(whole, position)
+        if base_offset >= end_offset:
+            return whole[:position]
+        position += BATCH_START.size + size
+    return whole
+
+
+def _high_watermark(partition: Path) -> int:
+    topic, _, number = partition.name.rpartition("-")
+    checkpoint = partition.parent / "replication-offset-checkpoint"
+    lines = checkpoint.read_text().splitlines() if checkpoint.exists() else []
+    found = dict(line.rsplit(" ", 1) for line in lines[2:])
+    return int(found.get(f"{topic} {number}", 0))

@@ -1,0 +1,159 @@
+"""Brokers that pause, restart, lose all their peers, or the time.
+
+After each of them: all that was acknowledged is there, once and in order, but for what an unclean
+election lost; all replicas are in sync again, and alike byte by byte.
+"""
+
+import time
+
+from confluent_kafka import ElectionType
+from confluent_kafka import TopicPartition as Place
+from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
+
+from odradek.protocol.api_keys import ApiKey
+from odradek.protocol.error_codes import ErrorCode
+from odradek.protocol.types import TopicPartition
+from tests.support.cluster_faults import LEADER_ONLY, paused, wait_for_another_leader, write
+from tests.support.cluster_load import Load, check
+from tests.support.group_members import wait_until
+from tests.support.wire_client import call
+
+DELAY_S = 0.1
+HOURS = 5
+HOUR_MS = 3_600_000
+
+
+def test_r6_the_latest_offset_never_goes_back_when_leaders_change(shared):
+    cluster, topic = shared, "r6"
+    cluster.create(topic)
+    preferred = cluster.leader(topic)
+    with Load(cluster, topic) as load:
+        # A follower learns late of what all have: a new leader has more than it may show.
+        cluster.network.delay(DELAY_S)
+        try:
+            load.wait_for_more()
+            with paused(preferred):
+                wait_for_another_leader(cluster, topic, preferred, by=cluster.others(preferred)[0])
+                load.wait_for_more()
+            cluster.wait_until_whole(topic)
+            cluster.admin.elect_leaders(ElectionType.PREFERRED, [Place(topic, 0)]).result()
+            wait_until(lambda: cluster.leader(topic, by=preferred) is preferred)
+            load.wait_for_more()
+        finally:
+            cluster.network.delay(0)
+    check(cluster, load)
+    assert load.watch.refusals[ErrorCode.OFFSET_NOT_AVAILABLE]
+    assert len(load.watch.leaders) >= 3
+
+
+def test_r11_clients_see_only_what_they_may_try_again_while_brokers_restart(shared):
+    cluster, topic = shared, "r11"
+    cluster.create(topic, partitions=3)
+    with Load(cluster, topic, partitions=3) as load:
+        load.wait_for_more()
+        for broker in cluster.brokers:
+            broker.restart()
+            cluster.wait_until_whole(topic)
+            load.wait_for_more()
+    # Neither the producer nor the consumer was told what librdkafka does not try again.
+    check(cluster, load)
+    final = {each for each in load.watch.refusals if not each.retriable}
+    assert not final, load.watch.refusals
+
+
+def test_r12_clocks_that_jump_put_nobody_out_of_sync_and_delete_nothing_unannounced(shared):
+    cluster, topic = shared, "r12"
+    cluster.create(topic, **{"retention.ms": str(HOUR_MS)})
+    leader = cluster.leader(topic)
+    ahead, behind = cluster.others(leader)
+    with Load(cluster, topic) as load:
+        load.wait_for_more()
+        told = len(leader.log_text)
+        try:
+            leader.jump(hours=HOURS)
+            ahead.jump(hours=HOURS)
+            behind.jump(hours=-HOURS)
+            # Longer than a follower may lag, and than a session may be silent.
+            until = time.monotonic() + 3
+            while time.monotonic() < until:
+                load.wait_for_more()
+                assert cluster.is_whole(topic)
+        finally:
+            for broker in cluster.brokers:
+                broker.jump(hours=0)
+        load.wait_for_more()
+        assert f"{topic}-0: in sync are" not in leader.log_text[told:]
+        assert len(load.watch.leaders) == 1
+    check(cluster, load)
+
+
+def test_r13_without_its_in_sync_replicas_a_partition_is_offline_or_loses_records(shared):
+    cluster, topic = shared, "r13"
+    cluster.create(topic, **{"min.insync.replicas": "1"})
+    place = TopicPartition(topic, 0)
+    leader = cluster.leader(topic)
+    late, witness = cluster.others(leader)
+    assert write(leader, topic, b"of all", acks=LEADER_ONLY) is ErrorCode.NONE
+    wait_until(lambda: cluster.are_alike(place))
+    before = cluster.partitions(topic, by=witness)[0]
+    for broker in (late, witness):
+        broker.stop()
+    wait_until(lambda: len(cluster.partitions(topic, by=leader)[0].in_sync) == 1)
+    assert write(leader, topic, b"of the leader", acks=-1) is ErrorCode.NONE
+    leader.kill()
+    for broker in (late, witness):
+        broker.start()
+    # All that were in sync are down, as ZooKeeper will soon know: nobody serves it.
+    wait_until(lambda: cluster.partitions(topic, by=witness)[0].leader == -1)
+    for broker in (late, witness):
+        assert write(broker, topic, b"nobody's", acks=LEADER_ONLY) is not ErrorCode.NONE
+    allow_unclean_elections(cluster, topic)
+    new = wait_for_another_leader(cluster, topic, leader, by=witness)
+    assert any(f"{topic}-0 is led by" in each.log_text for each in (late, witness))
+    assert any("records may be lost" in each.log_text for each in (late, witness))
+    # Who read what is lost is told where the logs part, not other records in its place.
+    assert write(new, topic, b"instead", acks=-1) is ErrorCode.NONE
+    parted = fetched(new, topic, offset=2, last_epoch=before.epoch)
+    assert parted.diverging_epoch.end_offset == 1
+    assert fenced(new, topic, epoch=before.epoch) is ErrorCode.FENCED_LEADER_EPOCH
+    leader.start()
+    cluster.wait_until_whole(topic)
+    wait_until(lambda: cluster.are_alike(place))
+    log = cluster.logs(place)[0]
+    assert b"of all" in log
+    assert b"instead" in log
+    assert b"of the leader" not in log
+
+
+def allow_unclean_elections(cluster, topic):
+    allowed = ConfigEntry(
+        "unclean.leader.election.enable", "true", incremental_operation=AlterConfigOpType.SET
+    )
+    resource = ConfigResource(ResourceType.TOPIC, topic, incremental_configs=[allowed])
+    for altered in cluster.admin.incremental_alter_configs([resource]).values():
+        altered.result()
+
+
+def fetched(broker, topic, *, offset, last_epoch, epoch=-1):
+    asked = {
+        "partition": 0,
+        "fetch_offset": offset,
+        "last_fetched_epoch": last_epoch,
+        "current_leader_epoch": epoch,
+        "partition_max_bytes": 1_000_000,
+    }
+    answer = call(
+        broker.address,
+        ApiKey.FETCH,
+        12,
+        max_wait_ms=0,
+        min_bytes=0,
+        max_bytes=1_000_000,
+        session_epoch=-1,
+        topics=[{"topic": topic, "partitions": [asked]}],
+    )
+    return answer.responses[0].partitions[0]
+
+
+def fenced(broker, topic, *, epoch):
+    return ErrorCode.of(fetched(broker, topic, offset=0, last_epoch=epoch, epoch=epoch).error_code)

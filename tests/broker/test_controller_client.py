@@ -20,7 +20,10 @@ class Broker:
         self._answer = asyncio.get_running_loop().create_future()
         if node is not PAUSED:
             block = AllocateProducerIdsResponse(
-                error_code=0, producer_id_start=1000 * node.id, producer_id_len=1000
+                throttle_time_ms=0,
+                error_code=0,
+                producer_id_start=1000 * node.id,
+                producer_id_len=1000,
             )
             self._answer.set_result(block)
 

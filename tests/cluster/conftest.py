@@ -34,9 +34,7 @@ def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     server.start()
     try:
         with Network(server.address, brokers=REPLICAS) as network:
-            cluster = Cluster(
-                directory, server, *ON_ALL, network=network, kind=BrokerWithClock
-            )
+            cluster = Cluster(directory, server, *ON_ALL, network=network, kind=BrokerWithClock)
             with cluster.running():
                 yield cluster
     finally:

@@ -14,6 +14,7 @@ from tests.support.cluster_faults import (
     LEADER_ONLY,
     paused,
     wait_for_another_leader,
+    wait_until_written,
     write,
 )
 from tests.support.cluster_load import Load, check
@@ -39,16 +40,18 @@ def test_r4_a_leader_that_is_cut_off_acknowledges_nothing_and_loses_its_tail(sha
         old = cluster.leader(topic)
         cluster.network.isolate(cluster.brokers.index(old))
         assert write(old, topic, b"tail", acks=ALL_IN_SYNC) in NOT_ACKNOWLEDGED
-        wait_for_another_leader(cluster, topic, old, by=cluster.others(old)[0])
+        new = wait_for_another_leader(cluster, topic, old, by=cluster.others(old)[0])
+        wait_until_written(new, topic, b"after it")
         # It does not know, and takes what need not be replicated.
         assert write(old, topic, b"tail", acks=LEADER_ONLY) is ErrorCode.NONE
         assert write(old, topic, b"tail", acks=ALL_IN_SYNC) in NOT_ACKNOWLEDGED
-        load.wait_for_more()
         cluster.network.mend()
         cluster.wait_until_whole(topic)
         load.wait_for_more()
     check(cluster, load)
-    assert b"tail" not in cluster.logs(TopicPartition(topic, 0))[0]
+    log = cluster.logs(TopicPartition(topic, 0))[0]
+    assert b"after it" in log
+    assert b"tail" not in log
     assert f"{topic}-0 is cut at" in old.log_text
 
 
@@ -88,7 +91,7 @@ def test_r7_tails_that_two_leaders_left_are_cut(shared):
         third = cluster.others(first)[0]
         second = wait_for_another_leader(cluster, topic, first, by=third)
         (third,) = cluster.others(first, second)
-        load.wait_for_more()
+        wait_until_written(second, topic, b"of the second")
         network.isolate(cluster.brokers.index(second))
         assert write(second, topic, b"second tail", acks=LEADER_ONLY) is ErrorCode.NONE
         wait_for_another_leader(cluster, topic, first, second, by=third)
@@ -98,6 +101,7 @@ def test_r7_tails_that_two_leaders_left_are_cut(shared):
         load.wait_for_more()
     check(cluster, load)
     (log,) = set(cluster.logs(TopicPartition(topic, 0)))
+    assert b"of the second" in log
     assert b"of the third" in log
     assert b"tail" not in log
     for former in (first, second):
@@ -129,16 +133,18 @@ def test_r10_a_broker_whose_session_expires_steps_down_and_registers_again(share
         old = cluster.leader(topic)
         registered = old.log_text.count("is registered at")
         network.cut_from_zookeeper(cluster.brokers.index(old))
-        wait_for_another_leader(cluster, topic, old, by=cluster.others(old)[0])
+        new = wait_for_another_leader(cluster, topic, old, by=cluster.others(old)[0])
         # It reaches all others, and is followed by none.
         assert write(old, topic, b"tail", acks=ALL_IN_SYNC) in NOT_ACKNOWLEDGED
-        load.wait_for_more()
+        wait_until_written(new, topic, b"after it")
         network.mend()
         cluster.wait_until_whole(topic)
         load.wait_for_more()
     check(cluster, load)
     assert old.log_text.count("is registered at") == registered + 1
-    assert b"tail" not in cluster.logs(TopicPartition(topic, 0))[0]
+    log = cluster.logs(TopicPartition(topic, 0))[0]
+    assert b"after it" in log
+    assert b"tail" not in log
 
 
 def test_r14_a_slow_network_slows_down_and_loses_nothing(shared):

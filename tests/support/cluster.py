@@ -12,6 +12,7 @@ from pathlib import Path
 from struct import Struct
 from typing import Any, NamedTuple, Self
 
+from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from odradek.protocol.api_keys import ApiKey
@@ -33,7 +34,7 @@ SETTINGS = (
     "replica.fetch.wait.max.ms=100",
     "replica.fetch.backoff.ms=100",
     "replica.high.watermark.checkpoint.interval.ms=200",
-    "zookeeper.session.timeout.ms=2000",
+    "zookeeper.session.timeout.ms=3000",
     "offsets.topic.num.partitions=3",
     "transaction.state.log.num.partitions=3",
     "group.initial.rebalance.delay.ms=0",
@@ -84,14 +85,29 @@ class Cluster:
                 endings.enter_context(broker)
             for broker in self.brokers:
                 broker.wait_until_ready()
-            self.admin = AdminClient({"bootstrap.servers": self.addresses})
+            self.admin = AdminClient(
+                {
+                    "bootstrap.servers": self.addresses,
+                    "topic.metadata.refresh.interval.ms": 500,  # who is the controller now?
+                }
+            )
             yield self
         assert not [each.log_text for each in self.brokers if "Traceback" in each.log_text]
         self.check_replicas()
 
     def create(self, topic: str, partitions: int = 1, **configs: str) -> None:
-        self.start_to_create(topic, partitions, **configs).result()
+        wait_until(lambda: self._is_created(topic, partitions, configs))
         self.wait_until_whole(topic)
+
+    def _is_created(self, topic: str, partitions: int, configs: dict[str, str]) -> bool:
+        """Not, if the client still took another for the controller."""
+        try:
+            self.start_to_create(topic, partitions, **configs).result()
+        except KafkaException as failure:
+            if failure.args[0].code() != KafkaError.NOT_CONTROLLER:
+                raise
+            return False
+        return True
 
     def start_to_create(
         self, topic: str, partitions: int = 1, **configs: str
@@ -153,7 +169,9 @@ class Cluster:
 
     def check_replicas(self) -> None:
         """When they have stopped: up to what all had, all have the same."""
-        names = {each.parent.name for one in self.brokers for each in one.data_dir.glob("*-*/*.log")}
+        names = {
+            each.parent.name for one in self.brokers for each in one.data_dir.glob("*-*/*.log")
+        }
         for name in sorted(names):
             replicas = [each.data_dir / name for each in self.brokers]
             replicas = [each for each in replicas if each.exists()]

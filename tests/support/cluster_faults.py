@@ -39,6 +39,11 @@ def write(broker: BrokerProcess, topic: str, value: bytes, *, acks: int) -> Erro
     return ErrorCode.of(line.error_code)
 
 
+def wait_until_written(broker: BrokerProcess, topic: str, value: bytes) -> None:
+    """To all that are in sync, perhaps more than once."""
+    wait_until(lambda: write(broker, topic, value, acks=ALL_IN_SYNC) is ErrorCode.NONE)
+
+
 def wait_for_another_leader(
     cluster: Cluster, topic: str, *before: BrokerProcess, by: BrokerProcess
 ) -> BrokerProcess:
@@ -80,9 +85,10 @@ class Kind(StrEnum):
     DELAY = "everything is late"
 
 
+CUTS = (Kind.ISOLATE, Kind.CUT_FROM_PEERS, Kind.CUT_FROM_ZOOKEEPER)
 TARGETS, FAULTS = tuple(Target), tuple(Kind)
 DELAY_S = 0.1
-#: Longer than a follower may lag.
+#: Longer than a follower may lag, and than a session lasts.
 CUT_S = 4
 
 
@@ -95,9 +101,10 @@ class Fault(NamedTuple):
     def wait_while(self, goes_on: Callable[[], None]) -> None:
         """Until clients have gone on with it, if they can.
 
-        Who is registered and cut off from its peers keeps what it leads, and acknowledges nothing.
+        Who is registered and cut off from its peers keeps what it leads, and acknowledges nothing;
+        who is cut off from ZooKeeper tells clients that it leads still.
         """
-        if self.kind is Kind.CUT_FROM_PEERS:
+        if self.kind in CUTS:
             time.sleep(CUT_S)
         else:
             goes_on()

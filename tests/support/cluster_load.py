@@ -24,8 +24,10 @@ from tests.support.leader_watch import LeaderWatch
 from tests.support.persistent_load import PersistentConsumer, PersistentProducer, history_of
 
 TOPIC = "events"
+#: By default librdkafka looks every five minutes who leads, if a leader is only slow.
+LOOK_OFTEN = {"topic.metadata.refresh.interval.ms": 500}
 #: A leader that does not answer is soon given up.
-PATIENCE = {"request.timeout.ms": 3_000, "socket.timeout.ms": 6_000}
+PATIENCE = {"request.timeout.ms": 2_000, "socket.timeout.ms": 4_000, **LOOK_OFTEN}
 
 
 class Load:
@@ -38,7 +40,9 @@ class Load:
         self.producer = PersistentProducer(
             cluster.addresses, topic, name="load", partitions=partitions, **{**PATIENCE, **more}
         )
-        self.consumer = PersistentConsumer(cluster.addresses, topic, partitions=partitions)
+        self.consumer = PersistentConsumer(
+            cluster.addresses, topic, partitions=partitions, **LOOK_OFTEN
+        )
         self.watch = LeaderWatch(cluster.brokers, topic)
         self._stack = ExitStack()
 
@@ -53,7 +57,11 @@ class Load:
         self._stack.close()
 
     def wait_for_more(self, count: int = 100) -> None:
-        """Written and read."""
+        """Written and read.
+
+        Who asks a leader that is cut off who leads is told that it does, and may stay with it for
+        as long as that lasts.
+        """
         wanted = len(self.producer.acknowledged) + count
         wait_until(lambda: len(self.producer.acknowledged) >= wanted, or_else=self._troubles)
         wanted = self.consumer.count + count

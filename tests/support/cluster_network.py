@@ -72,8 +72,7 @@ class Network:
         return (
             f"zookeeper.connect={LOOPBACK}:{self._to_zookeeper[broker]}/{branch}",
             f"listeners=PLAINTEXT://{LOOPBACK}:{port},{PEERS}://{LOOPBACK}:{listening}",
-            "advertised.listeners="
-            f"PLAINTEXT://{LOOPBACK}:{port},{PEERS}://{LOOPBACK}:{advertised}",
+            f"advertised.listeners=PLAINTEXT://{LOOPBACK}:{port},{PEERS}://{LOOPBACK}:{advertised}",
             f"listener.security.protocol.map=PLAINTEXT:PLAINTEXT,{PEERS}:PLAINTEXT",
             f"inter.broker.listener.name={PEERS}",
         )
@@ -146,6 +145,7 @@ class Network:
         for strand in self._strands:
             strand.cancel()
         await asyncio.gather(*self._strands, return_exceptions=True)
+        await asyncio.sleep(0)  # for the sockets to be closed
 
     def _from_a_broker(self, target: int, address: str) -> Callable[..., Awaitable[None]]:
         async def accept(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -154,7 +154,6 @@ class Network:
                 first = size + await reader.readexactly(int.from_bytes(size))
                 ends = Ends(_broker_in(first), target)
                 await self._serve(ends, address, reader, writer, first)
-            writer.transport.abort()
 
         return self._noted(accept)
 
@@ -162,7 +161,6 @@ class Network:
         async def accept(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
             with suppress(OSError):
                 await self._serve(Ends(source, ZOOKEEPER), self._zookeeper, reader, writer, b"")
-            writer.transport.abort()
 
         return self._noted(accept)
 
@@ -176,6 +174,7 @@ class Network:
                     await accept(reader, writer)
             finally:
                 self._strands.discard(task)
+                writer.transport.abort()
 
         return noted
 

@@ -25,9 +25,9 @@ from tests.support.persistent_load import PersistentConsumer, PersistentProducer
 
 TOPIC = "events"
 #: By default librdkafka looks every five minutes who leads, if a leader is only slow.
-LOOK_OFTEN = {"topic.metadata.refresh.interval.ms": 500}
+LOOK_OFTEN = {"topic.metadata.refresh.interval.ms": 500, "socket.timeout.ms": 4_000}
 #: A leader that does not answer is soon given up.
-PATIENCE = {"request.timeout.ms": 2_000, "socket.timeout.ms": 4_000, **LOOK_OFTEN}
+PATIENCE = {"request.timeout.ms": 2_000, **LOOK_OFTEN}
 
 
 class Load:

@@ -2,16 +2,19 @@
 
 A topic is created in the tree, and that is all that is waited for: its leaders follow by the
 controller, and clients ask again until they are there.  While a topic is being created nobody else
-begins to; they ask again too.
+begins to; they ask again too.  So they do if the store is away, or has forgotten this broker.
 
 Owner: the event loop.
 """
 
 from __future__ import annotations
 
+import asyncio
+import logging
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Protocol
 
+from odradek.controller.store.base import SessionExpired
 from odradek.controller.topic_names import is_topic_name
 from odradek.controller.topic_requests import BY_DEFAULT, NewTopic, TopicEntry
 from odradek.protocol.errors import (
@@ -21,6 +24,11 @@ from odradek.protocol.errors import (
     TopicAlreadyExists,
     UnknownTopicOrPartition,
 )
+
+log = logging.getLogger(__name__)
+
+#: Shorter than clients wait for an answer, longer than it takes where the store is there.
+PATIENCE_S = 5.0
 
 
 class Admin(Protocol):
@@ -65,7 +73,11 @@ class TopicCreator:
         to_create = [name for name in dict.fromkeys(names) if name not in told]
         self._in_creation.update(to_create)
         try:
-            return told | await self._created(to_create)
+            async with asyncio.timeout(PATIENCE_S):
+                return told | await self._created(to_create)
+        except (SessionExpired, TimeoutError) as away:
+            log.warning("Topics %s may not be created: %r", to_create, away)
+            return told | {name: LeaderNotAvailable() for name in to_create}
         finally:
             self._in_creation.difference_update(to_create)
 

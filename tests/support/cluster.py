@@ -35,6 +35,7 @@ SETTINGS = (
     "replica.fetch.backoff.ms=100",
     "replica.high.watermark.checkpoint.interval.ms=200",
     "zookeeper.session.timeout.ms=3000",
+    "zookeeper.connection.timeout.ms=20000",  # where much else runs, a first one takes its time
     "offsets.topic.num.partitions=3",
     "transaction.state.log.num.partitions=3",
     "group.initial.rebalance.delay.ms=0",

@@ -10,6 +10,8 @@ which it is only a matter of time.
     in sync            it has been at the end within ``replica.lag.time.max.ms``
     fit to be          it has all before the high watermark, and the leader's first record
 
+Times are those of a clock that cannot be set: one that jumps would put all out of sync, or nobody.
+
 Owner: the event loop.
 """
 

@@ -4,7 +4,7 @@ After each of them: all that was acknowledged is there, once and in order, but f
 election lost; all replicas are in sync again, and alike byte by byte.
 """
 
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 
 from confluent_kafka import ElectionType, KafkaException
 from confluent_kafka import TopicPartition as Place
@@ -15,10 +15,18 @@ from odradek.protocol.error_codes import ErrorCode
 from odradek.protocol.types import TopicPartition
 from tests.support.cluster_faults import LEADER_ONLY, paused, wait_for_another_leader, write
 from tests.support.cluster_load import Load, check
-from tests.support.group_members import wait_until
+from tests.support.group_members import (
+    Member,
+    check_commits,
+    check_none_skipped,
+    places_of,
+    share,
+    wait_until,
+)
 from tests.support.wire_client import call
 
 DELAY_S = 0.1
+SESSION_MS = 30_000
 HOURS = 5
 HOUR_MS = 3_600_000
 
@@ -45,17 +53,24 @@ def test_r6_the_latest_offset_never_goes_back_when_leaders_change(shared):
     assert len(load.watch.leaders) >= 3
 
 
-def test_r11_clients_see_only_what_they_may_try_again_while_brokers_restart(shared):
+def test_r11_g2_clients_see_only_what_they_may_try_again_while_brokers_restart(shared):
     cluster, topic = shared, "r11"
     cluster.create(topic, partitions=3)
-    with Load(cluster, topic, partitions=3) as load:
-        load.wait_for_more()
-        for broker in cluster.brokers:
-            broker.restart()
-            cluster.wait_until_whole(topic)
+    with ExitStack() as stack:
+        members = [stack.enter_context(member_of(cluster, topic)) for _ in range(2)]
+        wait_until(lambda: share(members, places_of(topic, 3)))
+        rebalances = [each.rebalances for each in members]
+        with Load(cluster, topic, partitions=3) as load:
             load.wait_for_more()
-    # Neither the producer nor the consumer was told what librdkafka does not try again.
-    check(cluster, load)
+            for broker in cluster.brokers:
+                broker.restart()
+                cluster.wait_until_whole(topic)
+                load.wait_for_more()
+        # Neither the producer nor the consumer was told what librdkafka does not try again.
+        check(cluster, load)
+        check_none_skipped(members, [each.decode() for each in load.producer.acknowledged])
+        assert [each.rebalances for each in members] == rebalances
+        check_commits(members)
     final = {each for each in load.watch.refusals if not each.retriable}
     assert not final, load.watch.refusals
 
@@ -126,6 +141,12 @@ def test_r13_without_its_in_sync_replicas_a_partition_is_offline_or_loses_record
     assert b"of all" in log
     assert b"instead" in log
     assert b"of the leader" not in log
+
+
+def member_of(cluster, topic):
+    """Whose session is longer than a broker takes to restart."""
+    options = {"group": topic, "topics": [topic], "session_ms": SESSION_MS}
+    return Member("confluent", cluster.addresses, **options)
 
 
 def is_led_again(cluster, topic, preferred):

@@ -137,7 +137,8 @@ class Cluster:
     def _metadata(self, by: BrokerProcess | None, topic: str | None) -> Any:
         topics = [] if topic is None else [{"name": topic}]
         asked = (by or self.brokers[0]).address
-        return call(asked, ApiKey.METADATA, 7, topics=topics)
+        # What is only looked for is not to be created.
+        return call(asked, ApiKey.METADATA, 7, topics=topics, allow_auto_topic_creation=False)
 
     def others(self, *brokers: BrokerProcess) -> list[BrokerProcess]:
         return [each for each in self.brokers if each not in brokers]
@@ -176,21 +177,30 @@ class Cluster:
         for name in sorted(names):
             replicas = [each.data_dir / name for each in self.brokers]
             replicas = [each for each in replicas if each.exists()]
+            start = max(_first_offset(each) for each in replicas)
             end = min(_high_watermark(each) for each in replicas)
-            assert len({_batches(each, end) for each in replicas}) == 1, (name, end)
+            assert len({_batches(each, start, end) for each in replicas}) == 1, (name, start, end)
 
 
-def _batches(directory: Path, end_offset: int | None = None) -> bytes:
-    """All of them, or those that begin before an offset."""
+def _batches(directory: Path, start: int = 0, end: int | None = None) -> bytes:
+    """All of them, or those that begin between two offsets."""
     segments = sorted(directory.glob(f"*{Content.BATCHES.value}"))
     whole = b"".join(each.read_bytes() for each in segments)
-    position = 0
-    while end_offset is not None and position < len(whole):
+    if end is None:
+        return whole
+    found, position = b"", 0
+    while position < len(whole):
         base_offset, size = BATCH_START.unpack_from(whole, position)
-        if base_offset >= end_offset:
-            return whole[:position]
-        position += BATCH_START.size + size
-    return whole
+        following = position + BATCH_START.size + size
+        if start <= base_offset < end:
+            found += whole[position:following]
+        position = following
+    return found
+
+
+def _first_offset(partition: Path) -> int:
+    """Retention is each replica's own."""
+    return min(int(each.stem) for each in partition.glob(f"*{Content.BATCHES.value}"))
 
 
 def _high_watermark(partition: Path) -> int:

@@ -14,6 +14,7 @@ from typing import NamedTuple
 
 from odradek.protocol.api_keys import ApiKey
 from odradek.protocol.error_codes import ErrorCode
+from odradek.protocol.records.record import Record
 from tests.support.batches import batch_of
 from tests.support.broker_process import BrokerProcess
 from tests.support.cluster import Cluster
@@ -26,7 +27,8 @@ TIMEOUT_MS = 500
 
 def write(broker: BrokerProcess, topic: str, value: bytes, *, acks: int) -> ErrorCode:
     """What this broker answers."""
-    sent = {"index": 0, "records": bytes(batch_of(value))}
+    now_ms = time.time_ns() // 10**6  # else it is too old at once
+    sent = {"index": 0, "records": bytes(batch_of(Record(0, now_ms, None, value)))}
     answer = call(
         broker.address,
         ApiKey.PRODUCE,

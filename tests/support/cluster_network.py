@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine, Iterable
 from contextlib import suppress
 from threading import Thread
 from typing import Any, NamedTuple, Self
@@ -36,6 +36,9 @@ STEER_TIMEOUT_S = 10
 #: Where a request's client id is, behind size, key, version and correlation id.
 CLIENT_ID_AT = 12
 CLIENT_OF_BROKER = re.compile(rb"(?:broker-)?(\d+)(?:-fetcher)?")
+
+#: When each is due, and what it is.
+Pieces = asyncio.Queue[tuple[float, bytes]]
 
 
 class Ends(NamedTuple):
@@ -192,47 +195,44 @@ class Network:
         host, _, port = address.rpartition(":")
         answers, requests = await asyncio.open_connection(host, int(port))
         requests.write(first)
-        ways = [
-            asyncio.ensure_future(self._pass(ends, reader, requests)),
-            asyncio.ensure_future(self._pass(ends, answers, writer)),
-        ]
         try:
-            await asyncio.wait(ways, return_when=asyncio.FIRST_COMPLETED)
+            async with asyncio.TaskGroup() as tasks:
+                for source, sink in ((reader, requests), (answers, writer)):
+                    pieces: Pieces = asyncio.Queue(PIECES_MAX)
+                    tasks.create_task(self._collect(source, pieces))
+                    tasks.create_task(self._deliver(ends, pieces, sink, (requests, writer)))
         finally:
-            for way in ways:
-                way.cancel()
-            await asyncio.gather(*ways, return_exceptions=True)
             requests.transport.abort()
 
-    async def _pass(
-        self, ends: Ends, source: asyncio.StreamReader, sink: asyncio.StreamWriter
+    async def _collect(self, source: asyncio.StreamReader, pieces: Pieces) -> None:
+        """The last one is empty."""
+        piece = b"-"
+        while piece:
+            try:
+                piece = await source.read(CHUNK_BYTES)
+            except OSError:
+                piece = b""
+            await pieces.put((self._loop.time() + self._delay_s, piece))
+
+    async def _deliver(
+        self,
+        ends: Ends,
+        pieces: Pieces,
+        sink: asyncio.StreamWriter,
+        both: Iterable[asyncio.StreamWriter],
     ) -> None:
-        """Until the source has ended, and that has arrived."""
-        pieces: asyncio.Queue[tuple[float, bytes]] = asyncio.Queue(PIECES_MAX)
-
-        async def collect() -> None:
-            piece = b"-"
-            while piece:
-                try:
-                    piece = await source.read(CHUNK_BYTES)
-                except OSError:
-                    piece = b""
-                await pieces.put((self._loop.time() + self._delay_s, piece))
-
-        collecting = asyncio.ensure_future(collect())
-        try:
-            while True:
-                due, piece = await pieces.get()
-                await asyncio.sleep(max(0.0, due - self._loop.time()))
-                await self._wait_until_whole(ends)
-                if not piece:
-                    return
+        piece = b"-"
+        while piece:
+            due, piece = await pieces.get()
+            await asyncio.sleep(max(0.0, due - self._loop.time()))
+            await self._wait_until_whole(ends)
+            try:
                 sink.write(piece)
                 await sink.drain()
-        except OSError:
-            return  # nobody is there any more
-        finally:
-            collecting.cancel()
+            except OSError:
+                break  # nobody is there any more
+        for writer in both:
+            writer.transport.abort()
 
     async def _wait_until_whole(self, ends: Ends) -> None:
         while ends.pair in self._cut:

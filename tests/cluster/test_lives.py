@@ -58,7 +58,9 @@ def test_r11_g2_clients_see_only_what_they_may_try_again_while_brokers_restart(s
     cluster.create(topic, partitions=3)
     with ExitStack() as stack:
         members = [stack.enter_context(member_of(cluster, topic)) for _ in range(2)]
-        wait_until(lambda: share(members, places_of(topic, 3)))
+        wait_until(
+            lambda: share(members, places_of(topic, 3)) and all(each.assignment for each in members)
+        )
         rebalances = [each.rebalances for each in members]
         with Load(cluster, topic, partitions=3) as load:
             load.wait_for_more()

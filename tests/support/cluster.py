@@ -101,13 +101,15 @@ class Cluster:
         self.wait_until_whole(topic)
 
     def _is_created(self, topic: str, partitions: int, configs: dict[str, str]) -> bool:
-        """Not, if the client still took another for the controller."""
+        """Not, if the client took another for the controller; or nobody knows, at a session's end."""
         try:
             self.start_to_create(topic, partitions, **configs).result()
         except KafkaException as failure:
-            if failure.args[0].code() != KafkaError.NOT_CONTROLLER:
+            code = failure.args[0].code()
+            if code in (KafkaError.NOT_CONTROLLER, KafkaError.UNKNOWN):
+                return False
+            if code != KafkaError.TOPIC_ALREADY_EXISTS:
                 raise
-            return False
         return True
 
     def start_to_create(

@@ -22,9 +22,7 @@ def steady_ms() -> int:
 class JumpWatch:
     """Whether the time of day was set, since this was asked last."""
 
-    def __init__(
-        self, now_ms: Callable[[], int], steady_ms: Callable[[], int] = steady_ms
-    ) -> None:
+    def __init__(self, now_ms: Callable[[], int], steady_ms: Callable[[], int] = steady_ms) -> None:
         self._now_ms = now_ms
         self._steady_ms = steady_ms
         self._ahead_ms = self._ahead()

@@ -101,7 +101,7 @@ class Cluster:
         self.wait_until_whole(topic)
 
     def _is_created(self, topic: str, partitions: int, configs: dict[str, str]) -> bool:
-        """Not, if the client took another for the controller; or nobody knows, at a session's end."""
+        """Not, if the client took another for the controller, or the session has just ended."""
         try:
             self.start_to_create(topic, partitions, **configs).result()
         except KafkaException as failure:

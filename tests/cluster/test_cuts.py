@@ -157,6 +157,6 @@ def test_r14_a_slow_network_slows_down_and_loses_nothing(shared):
             load.wait_for_more(500)
             assert cluster.is_whole(topic)
         finally:
-            network.delay(0)
+            network.hasten()
         load.wait_for_more()
     check(cluster, load)

@@ -25,7 +25,7 @@ from tests.support.group_members import (
 )
 from tests.support.wire_client import call
 
-DELAY_S = 0.1
+DELAY_S, LONG_DELAY_S = 0.1, 1.0
 SESSION_MS = 30_000
 HOURS = 5
 HOUR_MS = 3_600_000
@@ -35,21 +35,25 @@ def test_r6_the_latest_offset_never_goes_back_when_leaders_change(shared):
     cluster, topic = shared, "r6"
     cluster.create(topic)
     preferred = cluster.leader(topic)
+    followers = cluster.others(preferred)
     with Load(cluster, topic) as load:
-        # A follower learns late of what all have: a new leader has more than it may show.
+        # A follower learns late of what all have: a new leader has more than it may show, and it
+        # takes a while until it hears of the other follower.
         cluster.network.delay(DELAY_S)
+        cluster.network.delay(LONG_DELAY_S, *map(cluster.brokers.index, followers))
         try:
             load.wait_for_more()
             with paused(preferred):
-                wait_for_another_leader(cluster, topic, preferred, by=cluster.others(preferred)[0])
+                wait_for_another_leader(cluster, topic, preferred, by=followers[0])
+                wait_until(lambda: load.watch.refusals[ErrorCode.OFFSET_NOT_AVAILABLE])
+                cluster.network.hasten()
                 load.wait_for_more()
             cluster.wait_until_whole(topic)
             wait_until(lambda: is_led_again(cluster, topic, preferred))
             load.wait_for_more()
         finally:
-            cluster.network.delay(0)
+            cluster.network.hasten()
     check(cluster, load)
-    assert load.watch.refusals[ErrorCode.OFFSET_NOT_AVAILABLE]
     assert len(load.watch.leaders) >= 3
 
 

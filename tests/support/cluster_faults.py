@@ -135,7 +135,7 @@ class Fault(NamedTuple):
                 network.cut_from_zookeeper(number)
             case Kind.DELAY:
                 network.delay(DELAY_S)
-                return lambda: network.delay(0)
+                return network.hasten
         return network.mend
 
     def _broker(self, cluster: Cluster, topic: str) -> BrokerProcess:

@@ -7,7 +7,7 @@
 
 A cut is a cable that is pulled: nobody is told.  What was on its way, and what is sent meanwhile,
 waits as in the buffers of TCP, and arrives when the cable is back; a connection that is made in
-between comes about only then.  Everything on its way is late by ``delay_s``, if it is set.
+between comes about only then.  What is on its way can be late, too.
 
 Brokers tell each other of addresses that are ours.  Who connects to them is known by the client id
 of the first request.
@@ -29,6 +29,7 @@ from tests.support.free_ports import free_port
 LOOPBACK = "127.0.0.1"
 PEERS = "PEERS"  # the listener of the brokers
 ZOOKEEPER = -1
+EVERYWHERE: frozenset[int] = frozenset()
 CHUNK_BYTES = 65_536
 #: So many pieces may be on their way.
 PIECES_MAX = 256
@@ -62,7 +63,8 @@ class Network:
         self._listening = {number: free_port() for number in self._brokers}
         self._advertised = {number: free_port() for number in self._brokers}
         self._to_zookeeper = {number: free_port() for number in self._brokers}
-        self._delay_s = 0.0
+        #: By the pairs that they are between; without any, everywhere.
+        self._delays_s: dict[frozenset[int], float] = {}
         self._cut: set[frozenset[int]] = set()
         self._strands: set[asyncio.Task[None]] = set()
         self._loop = asyncio.new_event_loop()
@@ -102,11 +104,17 @@ class Network:
         """All that is cut."""
         self._steer(self._cut.clear)
 
-    def delay(self, seconds: float) -> None:
+    def delay(self, seconds: float, *between: int) -> None:
+        """Everywhere, or only between two."""
+
         def change() -> None:
-            self._delay_s = seconds
+            self._delays_s[frozenset(between)] = seconds
 
         self._steer(change)
+
+    def hasten(self) -> None:
+        """Nothing is late any more."""
+        self._steer(self._delays_s.clear)
 
     def _steer(self, change: Callable[[], object]) -> None:
         async def steered() -> None:
@@ -199,12 +207,12 @@ class Network:
             async with asyncio.TaskGroup() as tasks:
                 for source, sink in ((reader, requests), (answers, writer)):
                     pieces: Pieces = asyncio.Queue(PIECES_MAX)
-                    tasks.create_task(self._collect(source, pieces))
+                    tasks.create_task(self._collect(ends, source, pieces))
                     tasks.create_task(self._deliver(ends, pieces, sink, (requests, writer)))
         finally:
             requests.transport.abort()
 
-    async def _collect(self, source: asyncio.StreamReader, pieces: Pieces) -> None:
+    async def _collect(self, ends: Ends, source: asyncio.StreamReader, pieces: Pieces) -> None:
         """The last one is empty."""
         piece = b"-"
         while piece:
@@ -212,7 +220,8 @@ class Network:
                 piece = await source.read(CHUNK_BYTES)
             except OSError:
                 piece = b""
-            await pieces.put((self._loop.time() + self._delay_s, piece))
+            late_s = max(self._delays_s.get(pair, 0.0) for pair in (EVERYWHERE, ends.pair))
+            await pieces.put((self._loop.time() + late_s, piece))
 
     async def _deliver(
         self,

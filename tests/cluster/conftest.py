@@ -38,4 +38,5 @@ def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
             with cluster.running():
                 yield cluster
     finally:
-        server.kill()
+        if server.is_running():
+            server.kill()

@@ -70,6 +70,7 @@ def test_r9_zookeeper_is_away_for_half_a_minute(shared):
     cluster, topic = shared, "r9-long"
     cluster.create(topic)
     with Load(cluster, topic) as load:
+        load.wait_for_more()  # a producer gets its id by ZooKeeper
         cluster.zookeeper.kill()
         back_at = time.monotonic() + AWAY_S
         while time.monotonic() < back_at:

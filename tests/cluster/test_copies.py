@@ -6,12 +6,13 @@ The copiers are aiokafka's: librdkafka (2.16), once a broker is gone from the me
 it for ever if it was the group's coordinator (rd_kafka_send_offsets_to_transaction).
 """
 
+import time
 from functools import partial
 from random import Random
 
 import pytest
 
-from tests.support.cluster_faults import FAULTS, TARGETS, Fault, Kind, Target
+from tests.support.cluster_faults import CUT_S, FAULTS, TARGETS, Fault, Kind, Target
 from tests.support.copiers import CopierOptions, Crew
 from tests.support.copy_run import CopyRun
 from tests.support.crash_rounds import seeds, told
@@ -55,12 +56,22 @@ def copied_in_spite_of(cluster, name, faults):
             with told(f"{fault} of {topic}"):
                 wait_for_more(run)
                 heal = fault.make(cluster, topic)
-                fault.wait_while(partial(wait_for_more, run))
-                heal()
+                try:
+                    wait_while(fault, run)
+                finally:
+                    heal()
                 for each in (f"{name}-target", *HOMES):
                     cluster.wait_until_whole(each)
         run.finish()
         run.check()
+
+
+def wait_while(fault, run):
+    """aiokafka waits for the answer of a broker that is paused, for longer than we do."""
+    if fault.kind is Kind.PAUSE:
+        time.sleep(CUT_S)
+    else:
+        fault.wait_while(partial(wait_for_more, run))
 
 
 def wait_for_more(run):

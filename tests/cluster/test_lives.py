@@ -25,7 +25,7 @@ from tests.support.group_members import (
 )
 from tests.support.wire_client import call
 
-DELAY_S, LONG_DELAY_S = 0.1, 1.0
+DELAY_S = 0.1
 SESSION_MS = 30_000
 HOURS = 5
 HOUR_MS = 3_600_000
@@ -37,16 +37,12 @@ def test_r6_the_latest_offset_never_goes_back_when_leaders_change(shared):
     preferred = cluster.leader(topic)
     followers = cluster.others(preferred)
     with Load(cluster, topic) as load:
-        # A follower learns late of what all have: a new leader has more than it may show, and it
-        # takes a while until it hears of the other follower.
+        # A follower learns late of what all have: a new leader has more than it may show.
         cluster.network.delay(DELAY_S)
-        cluster.network.delay(LONG_DELAY_S, *map(cluster.brokers.index, followers))
         try:
             load.wait_for_more()
             with paused(preferred):
                 wait_for_another_leader(cluster, topic, preferred, by=followers[0])
-                wait_until(lambda: load.watch.refusals[ErrorCode.OFFSET_NOT_AVAILABLE])
-                cluster.network.hasten()
                 load.wait_for_more()
             cluster.wait_until_whole(topic)
             wait_until(lambda: is_led_again(cluster, topic, preferred))

@@ -39,8 +39,10 @@ def test_r1_every_fault_five_times(shared, seed):
             with told(f"fault {number} of seed {seed}: {fault}"):
                 load.wait_for_more()
                 heal = fault.make(cluster, topic)
-                fault.wait_while(load.wait_for_more)
-                heal()
+                try:
+                    fault.wait_while(load.wait_for_more)
+                finally:
+                    heal()
                 cluster.wait_until_whole(topic)
     check(cluster, load)
     check_nothing_leaked(cluster)

@@ -42,6 +42,12 @@ SETTINGS = (
     "controlled.shutdown.retry.backoff.ms=100",
 )
 REPLICAS, MIN_IN_SYNC = 3, 2
+#: Another is the controller; a session has just ended; a broker is not back yet.
+NOT_YET = (
+    KafkaError.NOT_CONTROLLER,
+    KafkaError.UNKNOWN,
+    KafkaError.INVALID_REPLICATION_FACTOR,
+)
 
 
 class Led(NamedTuple):
@@ -101,12 +107,12 @@ class Cluster:
         self.wait_until_whole(topic)
 
     def _is_created(self, topic: str, partitions: int, configs: dict[str, str]) -> bool:
-        """Not, if the client took another for the controller, or the session has just ended."""
+        """Perhaps by an earlier attempt."""
         try:
             self.start_to_create(topic, partitions, **configs).result()
         except KafkaException as failure:
             code = failure.args[0].code()
-            if code in (KafkaError.NOT_CONTROLLER, KafkaError.UNKNOWN):
+            if code in NOT_YET:
                 return False
             if code != KafkaError.TOPIC_ALREADY_EXISTS:
                 raise

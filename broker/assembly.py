@@ -176,7 +176,7 @@ class Assembly:
             self.cluster,
             self.controller_client,
             lag_max_ms=lambda: ground.settings.current.replication.lag_time_max_ms,
-            now_ms=clock.now_ms,
+            now_ms=clock.steady_ms,
             start=ground.background.start,
         )
         self.replicas.fetchers = fetchers = Fetchers(
@@ -281,7 +281,7 @@ class Assembly:
             controller=self.controller,
             fence=ControllerFence(lambda: self.controller.broker_epoch),
             fetch_sessions=FetchSessions(
-                slots=settings.current.broker.fetch_session_slots, now_ms=clock.now_ms
+                slots=settings.current.broker.fetch_session_slots, now_ms=clock.steady_ms
             ),
             topic_admin=self._topic_admin,
             topic_creator=self._topic_creator,
@@ -337,6 +337,7 @@ class Assembly:
             now_ms=clock.now_ms,
             new_topic_id=_new_topic_id,
             first_features=self._first_features,
+            controller_changed=lambda: self.controller_client.controller_changed(),
         )
 
     @property

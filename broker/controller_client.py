@@ -1,17 +1,11 @@
 """What this broker asks of the controller, whichever broker that is at the moment.
 
-A controller that is paused, or cut off, does not answer for a long time.  But it is the controller
-no more as soon as its session is over, and whoever is one by then is asked instead.  (Kafka waits
-until ``controller.socket.timeout.ms`` has passed.)
-
 Owner: the event loop.
 """
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 from odradek.broker.metadata.picture import Node
@@ -31,8 +25,6 @@ from odradek.protocol.types import TopicPartition
 
 CONTROLLED_SHUTDOWN_VERSION = 3
 ALLOCATE_PRODUCER_IDS_VERSION = 0
-#: How often it is looked whether somebody else is the controller, while an answer is awaited.
-LOOK_EVERY_S = 0.1
 
 
 class Block(NamedTuple):
@@ -72,6 +64,10 @@ class ControllerClient:
     def close(self) -> None:
         self._clients.close()
 
+    def controller_changed(self) -> None:
+        """One that is cut off, or stands still, never answers; its successor can be asked now."""
+        self._clients.drop_others(self._controller_id())
+
     async def send(self, request: Message, *, version: int) -> Message:
         controller_id = self._controller_id()
         node = self._itself
@@ -80,34 +76,10 @@ class ControllerClient:
             if found is None:
                 raise NotController("nobody is known to be the controller")
             node = found
-        office = asyncio.timeout(None)
         try:
-            async with office:
-                with self._leaving_with(office, node.id):
-                    return await self._clients.to(node).send(request, version=version)
+            return await self._clients.to(node).send(request, version=version)
         except (OSError, DecodeError) as failure:
-            if office.expired():
-                raise NotController(f"broker {node.id} is the controller no more") from failure
             raise RequestTimedOut(f"controller {node.id} does not answer: {failure}") from failure
-
-    @contextmanager
-    def _leaving_with(self, office: asyncio.Timeout, controller_id: int) -> Iterator[None]:
-        """``office`` ends with that of the controller."""
-        loop = asyncio.get_running_loop()
-        timers: list[asyncio.TimerHandle] = []
-
-        def look() -> None:
-            if self._controller_id() != controller_id:
-                office.reschedule(loop.time())
-            else:
-                timers[:] = [loop.call_later(LOOK_EVERY_S, look)]
-
-        look()
-        try:
-            yield
-        finally:
-            for timer in timers:
-                timer.cancel()
 
     async def shut_down(self) -> list[TopicPartition]:
         """What this broker, which is about to stop, still leads."""

@@ -2,7 +2,7 @@
 
     flush        what has waited long enough, and segments that were sealed
     checkpoints  recovery points, start offsets, high watermarks, in one writing
-    retention    segments that are too old or too many
+    retention    segments that are too old or too many; not at once if the clock has been set
     removal      of files that have waited long enough since they were set aside
     compaction   one log after the other, in the worker process, put in place here
     producers    those that have been silent for long are forgotten
@@ -23,6 +23,7 @@ from collections.abc import Callable, Iterable
 from concurrent.futures import BrokenExecutor
 from typing import Protocol
 
+from odradek.broker.clock import JumpWatch
 from odradek.broker.disk import Disk
 from odradek.broker.worker import Worker, is_interrupted
 from odradek.protocol.errors import CorruptMessage, KafkaStorageError
@@ -39,6 +40,8 @@ from odradek.storage.manager.log_manager import LogManager
 log = logging.getLogger(__name__)
 
 _STOP_LOOKED_FOR_EVERY_S = 0.05
+#: By less than this the clock may be set, as it is again and again, without a word.
+JUMP_MS = 60_000
 
 
 class Settings(Protocol):
@@ -68,6 +71,7 @@ class LogCare:
         self._disk = disk
         self._worker = worker
         self._now_ms = now_ms
+        self._jumps = JumpWatch(now_ms)
         self._compaction: Compaction | None = None
 
     async def flush(self) -> None:
@@ -77,6 +81,14 @@ class LogCare:
         await self._carry_out(self._logs.checkpoints())
 
     async def apply_retention(self) -> None:
+        jumped_ms = self._jumps.jumped_ms()
+        if jumped_ms > JUMP_MS:
+            # Who has set it wrong can set it right again before fresh records are taken for old.
+            log.warning(
+                "The clock was set forward by %d s: what is too old by it is deleted next time",
+                jumped_ms // 1000,
+            )
+            return
         outlived, works = self._logs.upkeep.apply_retention(self._now_ms())
         for gone in outlived:
             log.info("%s", gone)

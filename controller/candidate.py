@@ -40,9 +40,19 @@ class Candidate:
         #: Who is the controller, as far as we know.
         self.controller_id = NO_CONTROLLER
 
+    async def enter(self, patience_s: float) -> int:
+        """Register for the first time; the broker's epoch.  Raises BrokerIdTaken."""
+        while True:
+            try:
+                return await self.registration.register_within(patience_s)
+            except SessionExpired:
+                # Logs may have been recovered for long, and ZooKeeper been away meanwhile.
+                log.warning("The session was over before broker %d was there", self._broker_id)
+                await self._open_session()
+
     async def look(self) -> None:
         """Who is the controller now?  If nobody is, we may be."""
-        self.controller_id = await self._election.controller(self._office.watches.controller)
+        self._note_controller(await self._election.controller(self._office.watches.controller))
         if self.controller_id != self._broker_id:
             self.stand_down()
         if self.controller_id == NO_CONTROLLER:
@@ -50,11 +60,13 @@ class Candidate:
             if elected is not None:
                 await self._take_office(elected)
 
-    async def session_over(self) -> None:
-        """Begin again in a new session."""
+    async def session_over(self, session_id: int) -> None:
+        """Begin again in a new session, unless that has been done."""
+        if session_id != self._office.store.session_id:
+            return
         self.stand_down()
         self.registration.epoch = NOT_REGISTERED
-        self.controller_id = NO_CONTROLLER
+        self._note_controller(NO_CONTROLLER)
         await self._open_session()
         await self._register()
         await self.look()
@@ -80,8 +92,13 @@ class Candidate:
             tenure.end()
             log.info("Broker %d is not the controller any more", self._broker_id)
 
+    def _note_controller(self, broker: int) -> None:
+        if broker != self.controller_id:
+            self.controller_id = broker
+            self._office.world.controller_changed()
+
     async def _take_office(self, elected: Elected) -> None:
-        self.controller_id = self._broker_id
+        self._note_controller(self._broker_id)
         has_failed = True
         try:
             self.tenure = Tenure(self._office, elected)

@@ -70,7 +70,7 @@ class Controller:
         Raises BrokerIdTaken, if it still is after ``patience_s``.
         """
         self._store.listen(self._session_changed)
-        epoch = await self._candidate.registration.register_within(patience_s)
+        epoch = await self._candidate.enter(patience_s)
         self._queue.put(events.ControllerChanged())
         self._task = self._world.start_task(self._queue.run(), name="controller-events")
         return epoch
@@ -184,7 +184,7 @@ class Controller:
     def _session_changed(self, state: SessionState) -> None:
         if state is SessionState.EXPIRED:
             self._queue.clear()
-            self._queue.put(events.SessionOver())
+            self._queue.put(events.SessionOver(self._store.session_id))
 
     async def _handle(self, event: object) -> Any:
         try:
@@ -203,7 +203,7 @@ class Controller:
             case events.ControllerChanged():
                 return await self._candidate.look()
             case events.SessionOver():
-                return await self._candidate.session_over()
+                return await self._candidate.session_over(event.session_id)
             case events.TenureFailed():
                 return await self._candidate.give_up(event.elected)
         tenure = self._candidate.tenure

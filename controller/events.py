@@ -36,6 +36,8 @@ class ControllerChanged:
 class SessionOver:
     """The session with the store has expired, and with it all that was ours in the tree."""
 
+    session_id: int
+
 
 @dataclass(frozen=True, slots=True)
 class TenureFailed:

@@ -68,6 +68,8 @@ class ControllerWorld:
     new_topic_id: Callable[[], Uuid]
     #: The features that a new cluster begins with.
     first_features: Mapping[str, int] = field(default_factory=dict)
+    #: Called when another broker, or none, is known to be the controller.
+    controller_changed: Callable[[], None] = lambda: None
 
 
 @dataclass(frozen=True, slots=True)

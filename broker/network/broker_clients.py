@@ -42,6 +42,11 @@ class BrokerClients:
         self._known[node.id] = node, client
         return client
 
+    def drop_others(self, broker: int) -> None:
+        """Whoever waits for what any other might still answer is told at once that it will not."""
+        for other in [each for each in self._known if each != broker]:
+            self._known.pop(other)[1].close()
+
     def close(self) -> None:
         """Whoever still asks gets clients that are closed."""
         self._is_closed = True

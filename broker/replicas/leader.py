@@ -13,6 +13,8 @@ which it is only a matter of time.
 A follower asks for all of its partitions many times a second, and mostly has all of them already.
 So what it tells of those is noted once for its session (``Heard``), not in each of them.
 
+Times are those of a clock that cannot be set: one that jumps would put all out of sync, or nobody.
+
 Owner: the event loop.
 """
 
@@ -21,6 +23,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 
 NOT_HEARD_OF = -1
+#: Before anything that happens on the clock that is used here.
+NEVER_MS = -(2**62)
 #: The epoch of a broker whose fetches do not tell it.
 NOT_TOLD = -1
 #: How long a follower is left alone that the controller does not want in the set.  Kafka has it
@@ -55,14 +59,14 @@ class Progress:
         "start_offset",
     )
 
-    def __init__(self, *, at_end_ms: int = 0) -> None:
+    def __init__(self, *, at_end_ms: int = NEVER_MS) -> None:
         """``at_end_ms``: one that was in sync when the leader came is given time."""
         self.end_offset = NOT_HEARD_OF
         self.start_offset = NOT_HEARD_OF
         #: When it was last known to have all that the leader had.
         self.at_end_ms = at_end_ms
         #: When it fetched last, and where the leader's log ended then.
-        self.fetched_ms = 0
+        self.fetched_ms = NEVER_MS
         self.leaders_end = 0
         #: The session in which it was at the end when it was noted, and, as long as the log has not
         #: grown since, is so whenever that session asks.
@@ -70,7 +74,7 @@ class Progress:
         #: In which of its lives it fetched last (KIP-903).
         self.broker_epoch = NOT_TOLD
         #: Until when it is not proposed again.
-        self.refused_until_ms = 0
+        self.refused_until_ms = NEVER_MS
 
     def note(
         self,
@@ -137,7 +141,7 @@ class LeaderRole:
         #: What the controller has been asked to make of ``in_sync``, while it has not answered.
         self.proposed: frozenset[int] | None = None
         self.followers = {
-            replica: Progress(at_end_ms=now_ms if replica in self.in_sync else 0)
+            replica: Progress(at_end_ms=now_ms if replica in self.in_sync else NEVER_MS)
             for replica in self.replicas
             if replica != local_id
         }

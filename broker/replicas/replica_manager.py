@@ -247,7 +247,7 @@ class ReplicaManager:
             start_offset=partition.log.end_offset,
             replicas=state.replicas,
             in_sync=state.isr,
-            now_ms=self._now_ms(),
+            now_ms=self.in_sync.now_ms() if self.in_sync else 0,
         )
         partition.lead(role, partition_epoch=state.partition_epoch)
 

@@ -14,6 +14,7 @@ from tests.support.hosted_partitions import Hosting
 from tests.support.logs import NOW_MS, records_batch, records_from
 
 EVENTS = TopicPartition("events", 0)
+HOUR_MS = 3_600_000
 COMPACTED = {"cleanup_policy": ("compact",), "segment_bytes": 1000, "min_cleanable_dirty_ratio": 0}
 
 
@@ -48,6 +49,31 @@ async def test_the_checkpoints_say_what_is_known(tmp_path):
     await hosting.care.checkpoint()
     for name in ("recovery-point-offset-checkpoint", "replication-offset-checkpoint"):
         assert "events 0 1" in (tmp_path / name).read_text()
+
+
+async def test_r12_a_clock_that_jumps_is_told_of_before_fresh_records_are_too_old(tmp_path, caplog):
+    hosting = Hosting(tmp_path, retention_ms=HOUR_MS)
+    partition = hosting.lead()
+    fill(partition)
+    clock = [NOW_MS]
+    care = LogCare(
+        hosting.logs,
+        care_settings(CleanerSettings()),
+        disk=hosting.disk,
+        worker=None,
+        now_ms=lambda: clock[0],
+    )
+    clock[0] += 5 * HOUR_MS
+    await care.apply_retention()
+    assert partition.log.start_offset == 0
+    assert "The clock was set forward by 18000 s" in caplog.text
+    clock[0] = NOW_MS  # somebody has seen it
+    await care.apply_retention()
+    assert partition.log.start_offset == 0
+    clock[0] += 5 * HOUR_MS
+    await care.apply_retention()
+    await care.apply_retention()
+    assert partition.log.start_offset == partition.log.end_offset
 
 
 async def test_what_is_too_old_goes_and_its_files_later(tmp_path):

@@ -11,7 +11,7 @@ from tests.support.group_members import wait_until
 @pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGTERM])
 def test_r1_the_leader_ends(cluster, how):
     cluster.create(TOPIC)
-    with Load(cluster) as load:
+    with Load(cluster, TOPIC) as load:
         load.wait_for_more()
         leader = cluster.leader(TOPIC)
         if how == signal.SIGKILL:

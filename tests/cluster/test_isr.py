@@ -22,7 +22,7 @@ def in_sync(cluster, by):
 
 def test_r2_a_follower_that_is_paused_is_out_of_sync_and_comes_back(cluster):
     cluster.create(TOPIC)
-    with Load(cluster) as load:
+    with Load(cluster, TOPIC) as load:
         load.wait_for_more()
         leader, (paused, _) = cluster.leader(TOPIC), followers(cluster)
         os.kill(paused.pid, signal.SIGSTOP)

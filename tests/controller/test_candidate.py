@@ -5,7 +5,9 @@ import logging
 
 import pytest
 
-from odradek.controller.registration import BrokerIdTaken
+from odradek.controller.controller import Controller
+from odradek.controller.controller_settings import ControllerSettings
+from odradek.controller.registration import BrokerIdTaken, create_roots
 from odradek.controller.store import paths
 from odradek.controller.store.base import SessionExpired
 from odradek.controller.store.payloads.controller import ControllerEpoch
@@ -28,6 +30,30 @@ async def test_after_its_session_a_broker_registers_again_and_may_be_controller_
         assert cluster.controllers[1].broker_epoch > old
         assert cluster.controller_id == 1
         await cluster.until_led({"t-0": 1})
+
+
+async def test_a_session_that_ends_before_the_broker_is_registered_is_followed_by_another():
+    stores = MemoryStores()
+    async with ControlledCluster(stores) as cluster:
+        store = await stores.open()
+        await create_roots(store)
+        store.expire()
+        controller = Controller(store, cluster.identity(1), ControllerSettings(), cluster.world())
+        cluster.controllers[1], cluster.sessions[1] = controller, store
+        epoch = await controller.start()
+        await cluster.until(lambda: controller.controller_id == 1)
+        assert controller.broker_epoch == epoch
+
+
+async def test_whoever_asks_controllers_is_told_of_each_new_one():
+    async with ControlledCluster(MemoryStores()) as cluster:
+        await cluster.start_three()
+        cluster.told_of_controllers.clear()
+        await cluster.kill(1)
+        await cluster.until(lambda: cluster.controller_id in (2, 3))
+        # That there is none, and then who it is.
+        await cluster.until(lambda: cluster.told_of_controllers[2] >= 1)
+        await cluster.until(lambda: cluster.told_of_controllers[3] >= 1)
 
 
 async def test_a_controller_whose_session_is_over_leaves_office_before_it_is_back(stores):

@@ -47,6 +47,13 @@ def test_an_acked_record_that_nobody_polled_is_unseen(history):
     assert kinds(history) == [Kind.UNSEEN, Kind.UNSEEN]
 
 
+def test_what_was_acked_without_its_place_has_to_be_polled_too(history):
+    history.acked(HERE, None, b"a")
+    check(history)
+    history.acked(THERE, None, b"a")
+    assert kinds(history) == [Kind.UNSEEN]
+
+
 def test_a_value_at_two_offsets_is_a_duplicate(history):
     history.polled("consumer", HERE, 3, b"a")
     assert kinds(history) == [Kind.DUPLICATE]

@@ -12,6 +12,7 @@ Owner: the thread that started it.
 """
 
 import contextlib
+import os
 import signal
 import subprocess
 import sys
@@ -66,6 +67,11 @@ class BrokerProcess:
     @property
     def pid(self) -> int:
         return self._running.pid
+
+    @property
+    def descriptors(self) -> int:
+        """How many it has open."""
+        return len(os.listdir(f"/proc/{self.pid}/fd"))
 
     def setting(self, name: str) -> str:
         """As it was overridden."""

@@ -5,11 +5,14 @@ Owner: the thread that started them.
 
 from __future__ import annotations
 
+import concurrent.futures
 import contextlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Self
+from struct import Struct
+from typing import Any, NamedTuple, Self
 
+from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from odradek.protocol.api_keys import ApiKey
@@ -17,23 +20,42 @@ from odradek.protocol.types import TopicPartition
 from odradek.storage.paths import Content
 from tests.support.broker_process import BrokerProcess
 from tests.support.broker_stores import on_zookeeper
+from tests.support.cluster_network import Network
+from tests.support.free_ports import free_port
 from tests.support.group_members import wait_until
 from tests.support.wire_client import call
 from tests.support.zookeeper import ZooKeeperServer
 
+#: Base offset of a batch, and the size of what follows.
+BATCH_START = Struct(">qi")
 #: A follower that lags is soon found out, and a broker that is gone as soon as ZooKeeper knows.
 SETTINGS = (
     "replica.lag.time.max.ms=2000",
     "replica.fetch.wait.max.ms=100",
     "replica.fetch.backoff.ms=100",
     "replica.high.watermark.checkpoint.interval.ms=200",
-    "zookeeper.session.timeout.ms=2000",
+    "zookeeper.session.timeout.ms=3000",
+    "zookeeper.connection.timeout.ms=20000",  # where much else runs, a first one takes its time
     "offsets.topic.num.partitions=3",
     "transaction.state.log.num.partitions=3",
     "group.initial.rebalance.delay.ms=0",
     "controlled.shutdown.retry.backoff.ms=100",
 )
 REPLICAS, MIN_IN_SYNC = 3, 2
+#: Another is the controller; a session has just ended; a broker is not back yet.
+NOT_YET = (
+    KafkaError.NOT_CONTROLLER,
+    KafkaError.UNKNOWN,
+    KafkaError.INVALID_REPLICATION_FACTOR,
+)
+
+
+class Led(NamedTuple):
+    """A partition."""
+
+    leader: int
+    in_sync: frozenset[int]
+    epoch: int
 
 
 class Cluster:
@@ -44,19 +66,21 @@ class Cluster:
         directory: Path,
         zookeeper: ZooKeeperServer,
         *overrides: str,
+        network: Network | None = None,
         racks: Sequence[str] = (),
+        kind: type[BrokerProcess] = BrokerProcess,
     ) -> None:
+        """``network``: by which brokers reach each other, and ZooKeeper."""
         common = (*on_zookeeper(zookeeper), *SETTINGS, *overrides)
-        places = [f"broker.rack={rack}" for rack in racks]
-        self.brokers = [
-            BrokerProcess(
-                directory / f"{number}",
-                *common,
-                f"broker.id={number}",
-                *places[number : number + 1],
-            )
-            for number in range(REPLICAS)
-        ]
+        branch = common[0].rpartition("/")[2]
+        self.zookeeper, self.network = zookeeper, network
+        self.brokers: list[BrokerProcess] = []
+        for number in range(REPLICAS):
+            port = free_port()
+            own = [f"broker.id={number}"]
+            own += [f"broker.rack={racks[number]}"] if racks else []
+            own += network.settings_of(number, port=port, branch=branch) if network else []
+            self.brokers.append(kind(directory / f"{number}", *common, *own, port=port))
 
     @property
     def addresses(self) -> str:
@@ -66,45 +90,132 @@ class Cluster:
     def running(self) -> Iterator[Self]:
         with contextlib.ExitStack() as endings:
             for broker in self.brokers:
-                endings.enter_context(broker.start())
-            self.admin = AdminClient({"bootstrap.servers": self.addresses})
+                broker.launch()
+                endings.enter_context(broker)
+            for broker in self.brokers:
+                broker.wait_until_ready()
+            self.admin = AdminClient(
+                {
+                    "bootstrap.servers": self.addresses,
+                    "topic.metadata.refresh.interval.ms": 500,  # who is the controller now?
+                }
+            )
             yield self
         assert not [each.log_text for each in self.brokers if "Traceback" in each.log_text]
+        self.check_replicas()
 
     def create(self, topic: str, partitions: int = 1, **configs: str) -> None:
+        wait_until(lambda: self._is_created(topic, partitions, configs))
+        self.wait_until_whole(topic)
+
+    def _is_created(self, topic: str, partitions: int, configs: dict[str, str]) -> bool:
+        """Perhaps by an earlier attempt."""
+        try:
+            self.start_to_create(topic, partitions, **configs).result()
+        except KafkaException as failure:
+            code = failure.args[0].code()
+            if code in NOT_YET:
+                return False
+            if code != KafkaError.TOPIC_ALREADY_EXISTS:
+                raise
+        return True
+
+    def start_to_create(
+        self, topic: str, partitions: int = 1, **configs: str
+    ) -> concurrent.futures.Future[None]:
         configs = {"min.insync.replicas": str(MIN_IN_SYNC), **configs}
         new = NewTopic(topic, partitions, REPLICAS, config=configs)
-        for made in self.admin.create_topics([new]).values():
-            made.result()
-        wait_until(lambda: self.is_whole(topic))
+        return self.admin.create_topics([new])[topic]
 
-    def partitions(
-        self, topic: str, *, by: BrokerProcess | None = None
-    ) -> dict[int, tuple[int, frozenset[int]]]:
-        """Leader and in-sync replicas, as a broker knows them; the first by default."""
-        asked = (by or self.brokers[0]).address
-        (found,) = call(asked, ApiKey.METADATA, 7, topics=[{"name": topic}]).topics
+    def partitions(self, topic: str, *, by: BrokerProcess | None = None) -> dict[int, Led]:
+        """As a broker knows them; the first by default."""
+        (found,) = self._metadata(by, topic).topics
         return {
-            each.partition_index: (each.leader_id, frozenset(each.isr_nodes))
+            each.partition_index: Led(each.leader_id, frozenset(each.isr_nodes), each.leader_epoch)
             for each in found.partitions
         }
 
-    def leader(self, topic: str, partition: int = 0) -> BrokerProcess:
-        return self.brokers[self.partitions(topic)[partition][0]]
+    def leader(
+        self, topic: str, partition: int = 0, *, by: BrokerProcess | None = None
+    ) -> BrokerProcess:
+        return self.brokers[self.partitions(topic, by=by)[partition].leader]
+
+    def controller(self, *, by: BrokerProcess | None = None) -> int:
+        """-1 if there is none."""
+        return int(self._metadata(by, None).controller_id)
+
+    def _metadata(self, by: BrokerProcess | None, topic: str | None) -> Any:
+        topics = [] if topic is None else [{"name": topic}]
+        asked = (by or self.brokers[0]).address
+        # What is only looked for is not to be created.
+        return call(asked, ApiKey.METADATA, 7, topics=topics, allow_auto_topic_creation=False)
+
+    def others(self, *brokers: BrokerProcess) -> list[BrokerProcess]:
+        return [each for each in self.brokers if each not in brokers]
 
     def is_whole(self, topic: str, *, by: BrokerProcess | None = None) -> bool:
         """Every partition is led, and all of its replicas are in sync."""
         found = self.partitions(topic, by=by).values()
         return bool(found) and all(
-            leader >= 0 and len(in_sync) == REPLICAS for leader, in_sync in found
+            each.leader >= 0 and len(each.in_sync) == REPLICAS for each in found
         )
+
+    def wait_until_whole(self, topic: str) -> None:
+        """As all of them know."""
+        for broker in self.brokers:
+            wait_until(
+                lambda by=broker: self.is_whole(topic, by=by),
+                or_else=lambda by=broker: (by.address, self.partitions(topic, by=by)),
+            )
+
+    # What is on their disks
+
+    def are_alike(self, partition: TopicPartition) -> bool:
+        """The logs of all replicas, byte by byte."""
+        return len(set(self.logs(partition))) == 1
 
     def logs(self, partition: TopicPartition) -> list[bytes]:
         """What the segments of each replica hold, one after the other."""
         name = f"{partition.topic}-{partition.partition}"
         return [_batches(each.data_dir / name) for each in self.brokers]
 
+    def check_replicas(self) -> None:
+        """When they have stopped: up to what all had, all have the same."""
+        names = {
+            each.parent.name for one in self.brokers for each in one.data_dir.glob("*-*/*.log")
+        }
+        for name in sorted(names):
+            replicas = [each.data_dir / name for each in self.brokers]
+            replicas = [each for each in replicas if each.exists()]
+            start = max(_first_offset(each) for each in replicas)
+            end = min(_high_watermark(each) for each in replicas)
+            assert len({_batches(each, start, end) for each in replicas}) == 1, (name, start, end)
 
-def _batches(directory: Path) -> bytes:
-    segments: Sequence[Path] = sorted(directory.glob(f"*{Content.BATCHES.value}"))
-    return b"".join(each.read_bytes() for each in segments)
+
+def _batches(directory: Path, start: int = 0, end: int | None = None) -> bytes:
+    """All of them, or those that begin between two offsets."""
+    segments = sorted(directory.glob(f"*{Content.BATCHES.value}"))
+    whole = b"".join(each.read_bytes() for each in segments)
+    if end is None:
+        return whole
+    found, position = b"", 0
+    while position < len(whole):
+        base_offset, size = BATCH_START.unpack_from(whole, position)
+        following = position + BATCH_START.size + size
+        if start <= base_offset < end:
+            found += whole[position:following]
+        position = following
+    return found
+
+
+def _first_offset(partition: Path) -> int:
+    """Retention is each replica's own."""
+    return min(int(each.stem) for each in partition.glob(f"*{Content.BATCHES.value}"))
+
+
+def _high_watermark(partition: Path) -> int:
+    topic, _, number = partition.name.rpartition("-")
+    checkpoint = partition.parent / "replication-offset-checkpoint"
+    lines = checkpoint.read_text().splitlines() if checkpoint.exists() else []
+    found = dict(line.rsplit(" ", 1) for line in lines[2:])
+    return int(found.get(f"{topic} {number}", 0))

@@ -1,87 +1,89 @@
-"""A producer that goes on whatever happens to a cluster, and what must be true of it in the end.
+"""Clients that go on whatever happens to a cluster, and what must be true of them in the end.
 
-Owner: the thread of the test; while it runs, the load has one of its own.
+    with Load(cluster) as load:
+        load.wait_for_more()
+        ...
+    check(cluster, load)
+
+An idempotent producer with acks=all writes, a consumer reads, and another client asks who leads and
+where the partitions end.
+
+Owner: the thread of the test; while it runs, each of the clients has one of its own.
 """
 
-import threading
-from typing import Self
+from __future__ import annotations
 
-from confluent_kafka import Consumer, KafkaError, Message, Producer, TopicPartition
+from contextlib import ExitStack
+from typing import Any, Self
 
-from odradek.protocol.types import TopicPartition as Place
+from odradek.protocol.types import TopicPartition
 from tests.support.cluster import Cluster
 from tests.support.group_members import wait_until
+from tests.support.histories import check as check_history
+from tests.support.leader_watch import LeaderWatch
+from tests.support.persistent_load import PersistentConsumer, PersistentProducer, history_of
 
 TOPIC = "events"
+#: By default librdkafka looks every five minutes who leads, if a leader is only slow.
+LOOK_OFTEN = {"topic.metadata.refresh.interval.ms": 500, "socket.timeout.ms": 4_000}
+#: A leader that does not answer is soon given up.
+PATIENCE = {"request.timeout.ms": 2_000, **LOOK_OFTEN}
 
 
 class Load:
-    """An idempotent producer that goes on until it is stopped; what was acknowledged, and where."""
+    """On all partitions of a topic."""
 
-    def __init__(self, cluster: Cluster) -> None:
-        self.acked: dict[bytes, int | None] = {}
-        self.failed: list[KafkaError] = []
-        self._producer = Producer(
-            {"bootstrap.servers": cluster.addresses, "enable.idempotence": True, "linger.ms": 1}
+    def __init__(
+        self, cluster: Cluster, topic: str = TOPIC, *, partitions: int = 1, **more: Any
+    ) -> None:
+        self.topic, self.partitions = topic, partitions
+        self.producer = PersistentProducer(
+            cluster.addresses, topic, name="load", partitions=partitions, **{**PATIENCE, **more}
         )
-        self._is_over = threading.Event()
-        self._thread = threading.Thread(target=self._run)
+        self.consumer = PersistentConsumer(
+            cluster.addresses, topic, partitions=partitions, **LOOK_OFTEN
+        )
+        self.watch = LeaderWatch(cluster.brokers, topic)
+        self._stack = ExitStack()
 
     def __enter__(self) -> Self:
-        self._thread.start()
+        self._stack.enter_context(self.watch)
+        for client in (self.consumer, self.producer):
+            client.start()
+            self._stack.callback(client.stop)
         return self
 
     def __exit__(self, *failure: object) -> None:
-        self._is_over.set()
-        self._thread.join()
-        assert not self._producer.flush(60)
-
-    def _run(self) -> None:
-        number = 0
-        while not self._is_over.is_set():
-            self._producer.produce(TOPIC, b"%d" % number, partition=0, on_delivery=self._told)
-            number += 1
-            self._producer.poll(0.002)
-
-    def _told(self, failure: KafkaError | None, message: Message) -> None:
-        if failure is None:
-            self.acked[message.value()] = message.offset()
-        else:
-            self.failed.append(failure)
+        self._stack.close()
 
     def wait_for_more(self, count: int = 100) -> None:
-        wanted = len(self.acked) + count
-        wait_until(lambda: len(self.acked) >= wanted)
+        """Written and read.
 
+        Who asks a leader that is cut off who leads is told that it does, and may stay with it for
+        as long as that lasts.
+        """
+        wanted = len(self.producer.acknowledged) + count
+        wait_until(lambda: len(self.producer.acknowledged) >= wanted, or_else=self._troubles)
+        wanted = self.consumer.count + count
+        wait_until(lambda: self.consumer.count >= wanted, or_else=self._troubles)
 
-def consumed(cluster: Cluster) -> list[tuple[int, bytes]]:
-    consumer = Consumer(
-        {
-            "bootstrap.servers": cluster.addresses,
-            "group.id": "checker",
-            "enable.partition.eof": True,
-            "auto.offset.reset": "earliest",
-        }
-    )
-    consumer.assign([TopicPartition(TOPIC, 0, 0)])
-    found: list[tuple[int, bytes]] = []
-    while True:
-        message = consumer.poll(30)
-        assert message is not None
-        if message.error():
-            consumer.close()
-            return found
-        found.append((message.offset(), message.value()))
+    def _troubles(self) -> object:
+        return self.producer.failures[:3], self.consumer.failures[:3]
 
 
 def check(cluster: Cluster, load: Load) -> None:
-    """All that was acknowledged is there, once, at its offset; and all replicas are the same."""
-    assert load.failed == []
-    found = consumed(cluster)
-    values = {value: offset for offset, value in found}
-    assert len(values) == len(found), "duplicates"
-    assert not load.acked.keys() - values.keys(), "lost"
-    # A producer that has asked again may be told that it is there, and not where.
-    told = {value: offset for value, offset in load.acked.items() if offset is not None}
-    assert {value: values[value] for value in told} == told
-    wait_until(lambda: len(set(cluster.logs(Place(TOPIC, 0)))) == 1)
+    """All that was acknowledged is there, once, in order; and all replicas are the same.
+
+    Nobody was told of two leaders in one epoch, or of an end before one told earlier.
+    """
+    assert load.producer.failures == []
+    late = PersistentConsumer(cluster.addresses, load.topic, partitions=load.partitions)
+    late.start()
+    late.wait_for(len(load.producer.acknowledged))
+    late.stop()
+    assert load.consumer.failures == late.failures == []
+    check_history(history_of(load.topic, [load.producer], [load.consumer, late]))
+    load.watch.check()
+    cluster.wait_until_whole(load.topic)
+    for number in range(load.partitions):
+        wait_until(lambda at=number: cluster.are_alike(TopicPartition(load.topic, at)))

@@ -11,6 +11,7 @@ Owner: the event loop.
 """
 
 import asyncio
+from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, Self
 
@@ -65,6 +66,8 @@ class ControlledCluster:
         self._stores = stores
         self._settings = settings
         self._naps = Naps()
+        #: How often each was told that another is the controller.
+        self.told_of_controllers: Counter[int] = Counter()
         self._group = asyncio.TaskGroup()
         self._ids = 0
 
@@ -86,7 +89,7 @@ class ControlledCluster:
             await create_roots(store)
             identity = self.identity(broker)
             chosen = ControllerSettings(**{**self._settings, **settings})
-            controller = Controller(store, identity, chosen, self._world())
+            controller = Controller(store, identity, chosen, self.world(broker))
             epoch = await controller.start()
             self.controllers[broker], self.sessions[broker] = controller, store
             self.brokers.start(broker, epoch=epoch)
@@ -110,8 +113,9 @@ class ControlledCluster:
     async def expire(self, broker: int) -> None:
         await self._stores.expire(self.sessions[broker])
 
-    def _world(self) -> ControllerWorld:
+    def world(self, broker: int = 1) -> ControllerWorld:
         return ControllerWorld(
+            controller_changed=lambda: self.told_of_controllers.update([broker]),
             connect=self.brokers.connect,
             start_task=self._group.create_task,
             sleep=self._naps.sleep,

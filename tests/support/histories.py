@@ -64,6 +64,7 @@ class History:
     def __init__(self) -> None:
         self.sends: defaultdict[tuple[str, TopicPartition], list[bytes]] = defaultdict(list)
         self.acks: list[tuple[Place, bytes]] = []
+        self.acks_of_no_place: list[tuple[TopicPartition, bytes]] = []
         self.aborts: set[bytes] = set()
         #: A list for each time that the consumer was given its partitions.
         self.polls: defaultdict[tuple[str, TopicPartition], list[list[Polled]]] = defaultdict(
@@ -73,8 +74,12 @@ class History:
     def sent(self, producer: str, partition: TopicPartition, value: bytes) -> None:
         self.sends[producer, partition].append(value)
 
-    def acked(self, partition: TopicPartition, offset: int, value: bytes) -> None:
-        self.acks.append((Place(partition, offset), value))
+    def acked(self, partition: TopicPartition, offset: int | None, value: bytes) -> None:
+        """None: it is there, and the producer was not told where."""
+        if offset is None:
+            self.acks_of_no_place.append((partition, value))
+        else:
+            self.acks.append((Place(partition, offset), value))
 
     def aborted(self, value: bytes) -> None:
         """It is certain that it was not to be written: nobody may read it."""
@@ -138,6 +143,10 @@ def _missing(history: History) -> Iterator[Anomaly]:
             is_behind = furthest.get(place.partition, -1) > place.offset
             kind = Kind.LOST_WRITE if is_behind else Kind.UNSEEN
             yield Anomaly(kind, place.partition, f"{value!r}, acked at {place.offset}")
+    values = {(place.partition, value) for place, value in history.seen()}
+    for partition, value in history.acks_of_no_place:
+        if (partition, value) not in values:
+            yield Anomaly(Kind.UNSEEN, partition, f"{value!r}, acked somewhere")
 
 
 def _aborted_reads(history: History) -> Iterator[Anomaly]:

@@ -39,10 +39,10 @@ RECONNECT = {
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where a record is."""
+    """Where a record is; of one that was there already its producer may not be told the offset."""
 
     partition: int
-    offset: int
+    offset: int | None
 
 
 class Silent:
@@ -125,7 +125,7 @@ class PersistentProducer:
         if error is not None or value is None:
             self.failures.append(f"{value!r}: {error}")
         else:
-            self.acknowledged[value] = Place(message.partition() or 0, message.offset() or 0)
+            self.acknowledged[value] = Place(message.partition() or 0, message.offset())
 
 
 class PersistentConsumer:

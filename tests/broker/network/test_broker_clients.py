@@ -43,3 +43,12 @@ def test_whoever_asks_afterwards_reaches_nobody():
     clients.to(node())
     clients.close()
     assert all(clients.to(node(number)).is_closed for number in (1, 2))
+
+
+def test_those_of_all_others_are_closed_and_made_again():
+    clients = BrokerClients(Client)
+    kept, dropped = clients.to(node()), clients.to(node(2))
+    clients.drop_others(1)
+    assert (kept.is_closed, dropped.is_closed) == (False, True)
+    assert clients.to(node()) is kept
+    assert not clients.to(node(2)).is_closed

@@ -1,0 +1,162 @@
+"""Brokers that are cut off from each other, from ZooKeeper, or both, but never from clients.
+
+After each of them: all that was acknowledged is there, once and in order; nobody was told of two
+leaders in one epoch, or of an end of the log before one told earlier; all replicas are in sync
+again, and alike byte by byte.
+"""
+
+import time
+
+from odradek.protocol.error_codes import ErrorCode
+from odradek.protocol.types import TopicPartition
+from tests.support.cluster_faults import (
+    ALL_IN_SYNC,
+    LEADER_ONLY,
+    paused,
+    wait_for_another_leader,
+    wait_until_written,
+    write,
+)
+from tests.support.cluster_load import Load, check
+from tests.support.group_members import wait_until
+
+#: What a leader says that cannot have a record replicated.
+NOT_ACKNOWLEDGED = {
+    ErrorCode.REQUEST_TIMED_OUT,
+    ErrorCode.NOT_ENOUGH_REPLICAS,
+    ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND,
+    ErrorCode.NOT_LEADER_OR_FOLLOWER,
+}
+DELAY_S = 0.1
+#: Longer than the sessions with ZooKeeper are.
+AWAY_S = 3
+
+
+def test_r4_a_leader_that_is_cut_off_acknowledges_nothing_and_loses_its_tail(shared):
+    cluster, topic = shared, "r4"
+    cluster.create(topic)
+    with Load(cluster, topic) as load:
+        load.wait_for_more()
+        old = cluster.leader(topic)
+        cluster.network.isolate(cluster.brokers.index(old))
+        assert write(old, topic, b"tail", acks=ALL_IN_SYNC) in NOT_ACKNOWLEDGED
+        new = wait_for_another_leader(cluster, topic, old, by=cluster.others(old)[0])
+        wait_until_written(new, topic, b"after it")
+        # It does not know, and takes what need not be replicated.
+        assert write(old, topic, b"tail", acks=LEADER_ONLY) is ErrorCode.NONE
+        assert write(old, topic, b"tail", acks=ALL_IN_SYNC) in NOT_ACKNOWLEDGED
+        cluster.network.mend()
+        cluster.wait_until_whole(topic)
+        load.wait_for_more()
+    check(cluster, load)
+    log = cluster.logs(TopicPartition(topic, 0))[0]
+    assert b"after it" in log
+    assert b"tail" not in log
+    assert f"{topic}-0 is cut at" in old.log_text
+
+
+def test_r5_what_a_replaced_controller_says_is_refused(shared):
+    cluster, network, topic = shared, shared.network, "r5"
+    cluster.create(topic)
+    old = cluster.controller()
+    deaf, third = cluster.others(cluster.brokers[old])
+    said = deaf.log_text.count("is late: one is in")
+    with Load(cluster, topic) as load:
+        load.wait_for_more()
+        network.cut(old, cluster.brokers.index(deaf))
+        # What its controller tells it of this topic will be on its way for long.
+        cluster.start_to_create("r5-late")
+        wait_until(lambda: cluster.partitions("r5-late", by=third))
+        with paused(cluster.brokers[old]):
+            wait_until(lambda: cluster.controller(by=deaf) not in (old, -1))
+            network.mend()
+            wait_until(lambda: deaf.log_text.count("is late: one is in") > said)
+            load.wait_for_more()
+        for each in (topic, "r5-late"):
+            cluster.wait_until_whole(each)
+        load.wait_for_more()
+        assert all(cluster.controller(by=each) != old for each in cluster.brokers)
+    check(cluster, load)
+
+
+def test_r7_tails_that_two_leaders_left_are_cut(shared):
+    """Each of the three has records of an epoch that no other has."""
+    cluster, network, topic = shared, shared.network, "r7"
+    cluster.create(topic)
+    with Load(cluster, topic) as load:
+        load.wait_for_more()
+        first = cluster.leader(topic)
+        network.isolate(cluster.brokers.index(first))
+        assert write(first, topic, b"first tail", acks=LEADER_ONLY) is ErrorCode.NONE
+        third = cluster.others(first)[0]
+        second = wait_for_another_leader(cluster, topic, first, by=third)
+        (third,) = cluster.others(first, second)
+        wait_until_written(second, topic, b"of the second")
+        network.isolate(cluster.brokers.index(second))
+        assert write(second, topic, b"second tail", acks=LEADER_ONLY) is ErrorCode.NONE
+        wait_for_another_leader(cluster, topic, first, second, by=third)
+        assert write(third, topic, b"of the third", acks=LEADER_ONLY) is ErrorCode.NONE
+        network.mend()
+        cluster.wait_until_whole(topic)
+        load.wait_for_more()
+    check(cluster, load)
+    (log,) = set(cluster.logs(TopicPartition(topic, 0)))
+    assert b"of the second" in log
+    assert b"of the third" in log
+    assert b"tail" not in log
+    for former in (first, second):
+        assert f"{topic}-0 is cut at" in former.log_text
+
+
+def test_r9_produce_and_fetch_go_on_without_zookeeper(shared):
+    cluster, topic = shared, "r9"
+    cluster.create(topic)
+    with Load(cluster, topic) as load:
+        load.wait_for_more()
+        cluster.zookeeper.kill()
+        back_at = time.monotonic() + AWAY_S
+        while time.monotonic() < back_at:
+            load.wait_for_more()
+        assert len(load.watch.leaders) == 1
+        cluster.zookeeper.start()
+        load.wait_for_more()
+        cluster.create("r9-afterwards")
+        load.wait_for_more()
+    check(cluster, load)
+
+
+def test_r10_a_broker_whose_session_expires_steps_down_and_registers_again(shared):
+    cluster, network, topic = shared, shared.network, "r10"
+    cluster.create(topic)
+    with Load(cluster, topic) as load:
+        load.wait_for_more()
+        old = cluster.leader(topic)
+        registered = old.log_text.count("is registered at")
+        network.cut_from_zookeeper(cluster.brokers.index(old))
+        new = wait_for_another_leader(cluster, topic, old, by=cluster.others(old)[0])
+        # It reaches all others, and is followed by none.
+        assert write(old, topic, b"tail", acks=ALL_IN_SYNC) in NOT_ACKNOWLEDGED
+        wait_until_written(new, topic, b"after it")
+        network.mend()
+        cluster.wait_until_whole(topic)
+        load.wait_for_more()
+    check(cluster, load)
+    assert old.log_text.count("is registered at") == registered + 1
+    log = cluster.logs(TopicPartition(topic, 0))[0]
+    assert b"after it" in log
+    assert b"tail" not in log
+
+
+def test_r14_a_slow_network_slows_down_and_loses_nothing(shared):
+    cluster, network, topic = shared, shared.network, "r14"
+    cluster.create(topic)
+    with Load(cluster, topic) as load:
+        load.wait_for_more()
+        network.delay(DELAY_S)
+        try:
+            load.wait_for_more(500)
+            assert cluster.is_whole(topic)
+        finally:
+            network.hasten()
+        load.wait_for_more()
+    check(cluster, load)

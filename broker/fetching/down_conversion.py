@@ -79,8 +79,10 @@ async def convert(told: Sequence[Wanted], version: int, peer: Peer) -> None:
     Of what is told to a peer that has gone nothing is left.
     """
     conversion = _Conversion(0 if version <= _LAST_VERSION_WITH_MAGIC_0 else 1, peer)
+    # As they were read: one that is moved to another directory meanwhile cannot blame that.
+    pairs = [(each, each.partition.hosted if each.partition else None) for each in told]
     first = randrange(len(told)) if told else 0
-    for wanted in (*told[first:], *told[:first]):
+    for wanted, hosted in (*pairs[first:], *pairs[:first]):
         line = wanted.line
         if line is not None and isinstance(line.records, FileRegion):
             try:
@@ -88,7 +90,9 @@ async def convert(told: Sequence[Wanted], version: int, peer: Peer) -> None:
             except KafkaError as failure:
                 wanted.line = _refused(wanted, failure)
             except OSError as failure:
-                wanted.line = _out_of_reach(wanted, failure)
+                assert hosted is not None, wanted
+                # Such old clients do not know that a disk can fail.
+                wanted.line = _refused(wanted, NotLeader(str(hosted.failed(failure))))
 
 
 class _Conversion:
@@ -148,13 +152,6 @@ def _batches(region: FileRegion) -> Iterator[memoryview]:
             size_bytes = whole_batch_bytes(piece, begin)
         position += begin
         left_bytes -= begin
-
-
-def _out_of_reach(wanted: Wanted, failure: OSError) -> Line:
-    """The log directory has heard of it; such old clients do not know that a disk can fail."""
-    partition = wanted.partition
-    assert partition is not None, wanted
-    return _refused(wanted, NotLeader(str(partition.hosted.failed(failure))))
 
 
 def _refused(wanted: Wanted, failure: KafkaError) -> Line:

@@ -32,6 +32,8 @@ log = logging.getLogger(__name__)
 CREATION_S = 3.0
 #: No more are begun while so many topics wait for the tree; a guess.
 IN_CREATION_MAX = 1000
+#: Of a request, in the log.
+NAMES_TOLD_MAX = 10
 
 Created = dict[str, KafkaError]
 Start = Callable[[Coroutine[Any, Any, Created], str], "asyncio.Task[Created]"]
@@ -97,7 +99,10 @@ class TopicCreator:
             if topics:
                 plans |= await self._admin.create_topics(topics)
         except SessionExpired as over:
-            log.warning("Whether %s are created is not known: %r", ", ".join(names), over)
+            some = ", ".join(list(names)[:NAMES_TOLD_MAX])
+            log.warning(
+                "Whether %d topics are created is not known: %s: %r", len(names), some, over
+            )
             return {name: LeaderNotAvailable() for name in names}
         finally:
             self._in_creation.difference_update(names)

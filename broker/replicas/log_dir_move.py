@@ -156,11 +156,15 @@ class LogDirMoves:
         work = self._run(partition, current, future)
         task = self._tasks[partition] = self._start(work, f"moving {partition}")
         # A task that is cancelled before it has begun does not come to any end of its own.
-        task.add_done_callback(lambda ended: self._forget(partition, ended))
+        task.add_done_callback(lambda ended: self._forget(partition, future, ended))
 
-    def _forget(self, partition: TopicPartition, ended: asyncio.Task[None]) -> None:
+    def _forget(
+        self, partition: TopicPartition, future: HostedLog, ended: asyncio.Task[None]
+    ) -> None:
         if self._tasks.get(partition) is ended:
             del self._tasks[partition]
+            if self._logs.find_future(partition) is not future:
+                self.resume(partition)  # another was asked for while this one came to its end
         self._replicas.wake(partition)
 
     async def _give_up(self, partition: TopicPartition) -> None:
@@ -177,14 +181,15 @@ class LogDirMoves:
 
     async def _run(self, partition: TopicPartition, current: HostedLog, future: HostedLog) -> None:
         source, target = current.directory.path, future.directory.path
-        if None not in (current.topic_id, future.topic_id) and current.topic_id != future.topic_id:
-            log.warning("What is in %s of a deleted topic's %s is removed", target, partition)
-            await self._remove_copy(partition)
-            return
-        log.info("Moving %s from %s to %s", partition, source, target)
+        ids = current.topic_id, future.topic_id
         try:
             await self._care.hold_off(partition)
             try:
+                if None not in ids and current.topic_id != future.topic_id:
+                    log.warning("The copy of a deleted topic's %s in %s goes", partition, target)
+                    await self._remove_copy(partition)
+                    return
+                log.info("Moving %s from %s to %s", partition, source, target)
                 move = LogDirMove(self._logs, self._disk, current, future, self._now_ms, self.rate)
                 await move.run(
                     on_swapped=lambda: self._replicas.replaced(partition, future),
@@ -287,11 +292,14 @@ class LogDirMove:
             self._cuts_before, self._cuts_seen = [], len(source.cuts)
             end = min([source.end_offset, *cuts])
             start = source.start_offset
-        if copy.end_offset < start and len(copy.segments) > 1:
-            # As a follower does: most of what sleeps is done by a disk thread.
-            first = copy.segments.first.base_offset
-            work = self._logs.truncate(self._future, first, now_ms=self._now_ms())
-        elif copy.end_offset < start:
+        # Anew also where it lacks the log's beginning, or has nothing of the log.
+        has_beginning = copy.start_offset <= start <= copy.end_offset
+        if not has_beginning or end <= start < copy.end_offset:
+            if len(copy.segments) > 1:
+                # As a follower does: most of what sleeps is done by a disk thread.
+                first = copy.segments.first.base_offset
+                shorter = self._logs.truncate(self._future, first, now_ms=self._now_ms())
+                await self._disk.carry_out(shorter)
             work = self._logs.truncate_fully(self._future, start, now_ms=self._now_ms())
         elif copy.end_offset > end:
             work = self._logs.truncate(self._future, end, now_ms=self._now_ms())

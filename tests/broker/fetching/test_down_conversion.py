@@ -11,6 +11,8 @@ from odradek.broker.fetching import down_conversion
 from odradek.protocol.records.compression import Codec
 from odradek.protocol.records.record_set import batches_of_any_magic, magic_of
 from odradek.storage import files
+from odradek.storage.manager.directory import LogDirectory
+from odradek.storage.manager.hosted_log import HostedLog
 from tests.support.calls import called, in_the_end
 from tests.support.fetches import FetchBench, append, asked, content, errors, lines, request, told
 from tests.support.hosted_partitions import BROKER
@@ -89,6 +91,23 @@ async def test_a_disk_that_fails_meanwhile_is_offline_and_old_clients_look_elsew
     assert errors(response) == ["NOT_LEADER_OR_FOLLOWER"]
     assert not partition.hosted.directory.is_online
     assert "Traceback" not in caplog.text
+
+
+async def test_a_disk_that_a_log_was_moved_to_meanwhile_is_not_to_blame(tmp_path, monkeypatch):
+    bench = FetchBench(tmp_path)
+    partition = bench.lead()
+    append(partition, b"a")
+    before = partition.hosted
+    elsewhere = LogDirectory(tmp_path / "elsewhere", on_failure=lambda _: None)
+
+    def fail(*_):
+        partition.use(HostedLog(before.log, elsewhere))
+        raise OSError(errno.EIO, "it cannot be read")
+
+    monkeypatch.setattr(down_conversion, "files", SimpleNamespace(read_at=fail))
+    await in_the_end(bench.fetched(request(asked()), version=3))
+    assert elsewhere.is_online
+    assert not before.directory.is_online
 
 
 async def test_a_producers_own_zstd_stops_conversion_where_it_is_met(tmp_path):

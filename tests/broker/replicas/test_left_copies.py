@@ -157,3 +157,53 @@ async def test_nobody_waits_for_a_copy_that_was_broken_off(tmp_path, monkeypatch
     assert not deletion.is_done()
     asyncio.get_running_loop().call_soon(may_fail.set)
     await deletion.wait_until_done(WAIT_S)
+
+
+async def test_a_copy_that_begins_later_than_its_log_begins_anew(tmp_path):
+    bench = Bench(tmp_path)
+    for number in range(10):
+        append(bench.partition, b"%d" % number)
+    target = bench.others[0]
+    copy = copied(bench.hosting.logs, EVENTS, target).log
+    copy.advance_high_watermark(10)
+    copy.advance_start(7)
+    bench.cut_to(0)
+    bench.moves.resume(EVENTS)
+    await bench.ended()
+    assert bench.partition.hosted.directory is target
+    assert bench.values() == [b"new"] * 30
+
+
+async def test_a_copy_of_a_deleted_topic_is_removed_when_retention_is_done_with_it(tmp_path):
+    bench = Bench(tmp_path)
+    target, cleaner = bench.others[0], bench.hosting.logs.cleaner
+    stale = copied(bench.hosting.logs, EVENTS, target)
+    bench.partition.hosted.topic_id, stale.topic_id = Uuid(bytes([1] * 16)), Uuid(bytes([2] * 16))
+    cleaner.begin_retention([stale.log])
+    bench.moves.resume(EVENTS)
+    asyncio.get_running_loop().call_later(0.01, cleaner.end_retention, [stale.log])
+    await bench.ended()
+    assert bench.hosting.logs.find_future(EVENTS) is None
+    assert cleaner.pause(EVENTS)  # nobody else does
+
+
+async def test_a_move_that_is_asked_for_while_another_ends_is_begun(tmp_path, monkeypatch):
+    bench = Bench(tmp_path, directories=("one", "two", "three"))
+    append(bench.partition, b"a")
+    first, second = bench.others
+    carry_out, is_swapped, may_end = bench.hosting.disk.carry_out, asyncio.Event(), asyncio.Event()
+
+    async def carry_out_later(work):
+        if work.what.startswith("naming"):
+            is_swapped.set()
+            await may_end.wait()
+        await carry_out(work)
+
+    monkeypatch.setattr(bench.hosting.disk, "carry_out", carry_out_later)
+    await bench.move(first)
+    await is_swapped.wait()
+    await bench.move(second)
+    may_end.set()
+    await bench.ended()
+    await bench.ended()
+    assert bench.partition.hosted.directory is second

@@ -38,6 +38,14 @@ class Creator(Protocol):
     async def create(self, names: Collection[str], /) -> Mapping[str, KafkaError]: ...
 
 
+class Count(Protocol):
+    """How many partitions the topic has."""
+
+    def of(self, topic: Topic, /) -> int | None: ...
+
+    async def learn(self, topic: Topic, /) -> None: ...
+
+
 class CoordinatorLookup:
     """Of one internal topic."""
 
@@ -46,18 +54,23 @@ class CoordinatorLookup:
         topic: str,
         cluster: Cluster,
         creator: Creator,
+        count: Count,
         *,
-        partition_count: Callable[[], int],
+        configured_count: Callable[[], int],
     ) -> None:
-        """``partition_count`` is how many the topic gets when it is created."""
+        """``configured_count`` is how many partitions the topic gets when it is created."""
         self.topic = topic
         self._cluster = cluster
         self._creator = creator
-        self._configured_count = partition_count
+        self._count = count
+        self._configured_count = configured_count
 
     def partition_of(self, key: str) -> int:
+        """Also before there is one; raises CoordinatorNotAvailable as long as nobody knows."""
         topic = self._cluster.topic(self.topic)
-        count = self._configured_count() if topic is None else len(topic.partitions)
+        count = self._configured_count() if topic is None else self._count.of(topic)
+        if count is None:
+            raise CoordinatorNotAvailable(f"the partitions of {self.topic} are not counted yet")
         return partition_of(key, count)
 
     def led_partition_of(self, key: str) -> int:
@@ -67,20 +80,27 @@ class CoordinatorLookup:
         knows how many partitions the topic has, nor which topics groups could read.
         """
         topic = self._cluster.topic(self.topic)
-        if topic is None:
+        count = None if topic is None else self._count.of(topic)
+        if count is None:
             raise NotCoordinator(f"nothing is known of {self.topic} yet")
-        return partition_of(key, len(topic.partitions))
+        return partition_of(key, count)
 
     @property
-    def is_created(self) -> bool:
-        return self._cluster.topic(self.topic) is not None
+    def is_known(self) -> bool:
+        """Whether the topic is there, and counted."""
+        topic = self._cluster.topic(self.topic)
+        return topic is not None and self._count.of(topic) is not None
 
-    async def create(self) -> None:
-        """Until it is there and led, or has taken too long; who looks next is told which."""
-        await self._creator.create([self.topic])
-        await self._cluster.wait_for_leaders(
-            {self.topic: range(self._configured_count())}, timeout_s=LEADERS_S
-        )
+    async def prepare(self) -> None:
+        """Until it is known and led, or has taken too long; who looks next is told which."""
+        if self._cluster.topic(self.topic) is None:
+            await self._creator.create([self.topic])
+            await self._cluster.wait_for_leaders(
+                {self.topic: range(self._configured_count())}, timeout_s=LEADERS_S
+            )
+        topic = self._cluster.topic(self.topic)
+        if topic is not None:
+            await self._count.learn(topic)
 
     def coordinator(self, key: str, *, listener: str) -> Node:
         """Raises CoordinatorNotAvailable while nobody is."""

@@ -46,6 +46,16 @@ class SeenTopics:
         return set()
 
 
+class CountsWhatIsSeen:
+    """All partitions have been led."""
+
+    def of(self, topic: Any) -> int:
+        return len(topic.partitions)
+
+    async def learn(self, topic: Any) -> None:
+        pass
+
+
 class Coordinating:
     """Leads ``partitions`` partitions of ``__consumer_offsets``, unless told otherwise."""
 
@@ -70,7 +80,11 @@ class Coordinating:
             has_dropped=lambda: self.memory.append("dropped"),
         )
         self.lookup = CoordinatorLookup(
-            CONSUMER_OFFSETS, self.cluster, self, partition_count=lambda: max(partitions, 1)
+            CONSUMER_OFFSETS,
+            self.cluster,
+            self,
+            CountsWhatIsSeen(),
+            configured_count=lambda: max(partitions, 1),
         )
         self.groups = GroupCoordinator(self.lookup, world, self.means)
         self.store = MemoryStore(Tree())

@@ -22,9 +22,11 @@ from odradek.broker.coordinator.log_failures import OF_A_GROUP, told
 from odradek.broker.groups.classic.group import ClassicGroup
 from odradek.broker.groups.classic.outcomes import Joined, Offer, Synced, Timeouts
 from odradek.broker.groups.classic.roster import Roster
+from odradek.broker.groups.classic.state import GroupState as ClassicState
 from odradek.broker.groups.classic.subscriptions import CONSUMER
 from odradek.broker.groups.consumer import records
 from odradek.broker.groups.consumer.classic_blobs import (
+    ReadSubscription,
     read_assignment,
     read_subscription,
     written_assignment,
@@ -38,7 +40,7 @@ from odradek.broker.groups.consumer.member import (
     MemberMetadata,
     Subscription,
 )
-from odradek.broker.groups.consumer.partitions import TopicIdPartition
+from odradek.broker.groups.consumer.partitions import Partitions, TopicIdPartition
 from odradek.broker.groups.consumer.records import Record, as_stored
 from odradek.broker.groups.consumer.topics import Topics
 from odradek.broker.groups.records import group_key, group_value
@@ -107,7 +109,7 @@ def _members(roster: Roster, topics: Topics) -> Iterator[Member]:
         # One that came for the next generation need not offer what was chosen for this one.
         told_by = offered.get(roster.protocol or "", member.offers[0].metadata)
         subscription = read_subscription(told_by, topics)
-        assigned = read_assignment(member.assignment, topics) - taken
+        assigned = _held(roster, member, subscription, topics) - taken
         taken |= assigned
         yield Member(
             member.id,
@@ -122,6 +124,19 @@ def _members(roster: Roster, topics: Topics) -> Iterator[Member]:
             ),
             CurrentAssignment(roster.generation, roster.generation, assigned=assigned),
         )
+
+
+def _held(
+    roster: Roster, member: MemberOfClassic, subscription: ReadSubscription, topics: Topics
+) -> Partitions:
+    """What it may be reading.
+
+    A rebalance that was broken off has taken the parts back.  Cooperative members go on reading
+    what they had when they joined, and may commit until they join again.
+    """
+    given = read_assignment(member.assignment, topics)
+    is_broken_off = not given and roster.state is not ClassicState.STABLE
+    return subscription.owned if is_broken_off else given
 
 
 def _classic(member: MemberOfClassic) -> ClassicMember:

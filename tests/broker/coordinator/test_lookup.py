@@ -21,7 +21,7 @@ async def test_nobody_at_a_listener_that_the_leader_lacks(tmp_path):
 
 async def test_the_topic_is_created_on_first_use(tmp_path):
     scene = Coordinating(tmp_path, partitions=0)
-    assert not scene.lookup.is_created
-    await scene.lookup.create()
+    assert not scene.lookup.is_known
+    await scene.lookup.prepare()
     assert scene.created == [CONSUMER_OFFSETS]
-    assert scene.lookup.is_created
+    assert scene.lookup.is_known

@@ -1,21 +1,33 @@
 """Any history of a group with members of both protocols, on a clock that the test passes.
 
-Members come, go, are silent until their time is up; topics change; the broker restarts.  G10: no
-partition is held by two members, or read by two that are still heard.
+Members come, go, come back as static ones do, by the other protocol too, so that the group is
+upgraded and downgraded; or they are silent until their time is up.  Topics change; the broker
+restarts; its log is sick.  G10: at no moment can two members commit for the partition that both
+read, and when all do what they are told, every partition is read by one.
 """
+
+from contextlib import suppress
 
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
+from odradek.broker.groups.classic.state import GroupState
 from odradek.broker.groups.consumer.live_group import LiveGroup
+from odradek.broker.groups.consumer.partitions import of_topic
+from odradek.protocol.errors import KafkaError, KafkaStorageError
 from tests.support.consumer_group_scene import parts
 from tests.support.group_scene import GROUP
 from tests.support.live_group_scene import LiveGroupScene
 from tests.support.migrating_clients import ClassicConsumer, NewConsumer
 
 TOPICS = ["a", "b"]
-MOST = 5
+SUBSCRIPTIONS = st.sampled_from([("a",), ("a",), ("a", "b")])
+KINDS = st.sampled_from(["new", "eager", "cooperative"])
+NUMBERS = st.integers(0, 9)
+MOST = 4
+#: Longer than it takes until all are missed who are silent, and the others have shared.
+ROUNDS, ROUND_MS = 60, 3_000
 
 
 class MixedHistory(RuleBasedStateMachine):
@@ -23,74 +35,86 @@ class MixedHistory(RuleBasedStateMachine):
         super().__init__()
         self.scene = LiveGroupScene({"a": 3})
         self.clients = []
-        self.count = 0
-        self.epoch = 0
+        #: Those who are silent; they have not noticed yet, and may commit what they have read.
+        self.silent = []
+        self.instances = 0
 
     def teardown(self):
         self.scene.close()
 
     @property
-    def live(self):
-        group = self.scene.shard.groups.get(GROUP)
-        return group if isinstance(group, LiveGroup) else None
+    def group(self):
+        return self.scene.shard.groups.get(GROUP)
 
-    def tidy(self):
-        """Those who are refused are done, and so is whoever was left to a classic group."""
-        known = self.live.group.members if self.live else {}
-        self.clients = [each for each in self.clients if not each.is_done and each.id in known]
+    @property
+    def live(self):
+        return self.group if isinstance(self.group, LiveGroup) else None
 
     # Members
 
+    def new(self, kind, topics, instance_id):
+        if kind == "new":
+            return NewConsumer(self.scene, topics, instance_id=instance_id)
+        is_eager = kind == "eager"
+        return ClassicConsumer(self.scene, topics, is_eager=is_eager, instance_id=instance_id)
+
     @initialize(
-        kinds=st.lists(st.sampled_from(["new", "eager", "cooperative"]), max_size=4),
+        kinds=st.lists(st.tuples(KINDS, st.booleans()), min_size=1, max_size=3),
         is_settled=st.booleans(),
     )
     def begin(self, kinds, is_settled):
         """Or half of all runs would have nobody: rules are left out at random."""
-        self.join(("a",))
-        for kind in kinds:
-            if kind == "new":
-                self.join(("a",))
-            else:
-                self.join_as_of_old(("a",), is_eager=kind == "eager")
+        for kind, is_static in kinds:
+            self.join(kind, is_static, ("a",))
         if is_settled:
             self.settle()
 
-    @rule(topics=st.sampled_from([("a",), ("a", "b"), ()]))
-    def join(self, topics):
-        group = self.scene.shard.groups.get(GROUP)
-        if len(self.clients) < MOST and (group is None or self.live or group.is_empty):
-            self.count += 1
-            self.clients.append(NewConsumer(self.scene, f"m{self.count}", *topics))
-
-    @precondition(lambda self: self.live and not self.live.is_empty)
-    @rule(topics=st.sampled_from([("a",), ("a", "b")]), is_eager=st.booleans())
-    def join_as_of_old(self, topics, is_eager):
+    @rule(kind=KINDS, is_static=st.booleans(), topics=SUBSCRIPTIONS)
+    def join(self, kind, is_static, topics):
         if len(self.clients) < MOST:
-            self.clients.append(ClassicConsumer(self.scene, *topics, is_eager=is_eager))
-            self.tidy()
+            self.instances += is_static
+            instance_id = f"i{self.instances}" if is_static else None
+            self.clients.append(self.new(kind, topics, instance_id))
 
     @precondition(lambda self: self.clients)
-    @rule(numbers=st.lists(st.integers(0, 9), min_size=3, max_size=12))
-    def step(self, numbers):
+    @rule(number=NUMBERS, kind=KINDS, topics=SUBSCRIPTIONS, says_so=st.booleans())
+    def restart(self, number, kind, topics, says_so):
+        """As of this kind, with what it subscribes to by then; it may have been killed."""
+        before = self.taken_out(number)
+        if says_so:
+            before.stop(for_good=False)
+        else:
+            self.silent.append(before)
+        self.clients.append(self.new(kind, topics, before.instance_id))
+
+    @precondition(lambda self: self.clients)
+    @rule(number=NUMBERS)
+    def leave(self, number):
+        self.taken_out(number).stop(for_good=True)
+
+    @precondition(lambda self: self.clients)
+    @rule(number=NUMBERS)
+    def fall_silent(self, number):
+        self.silent.append(self.taken_out(number))
+
+    def taken_out(self, number):
+        return self.clients.pop(number % len(self.clients))
+
+    @precondition(lambda self: self.clients)
+    @rule(numbers=st.lists(NUMBERS, min_size=3, max_size=12), is_sick=st.booleans())
+    def step(self, numbers, is_sick):
+        """The log is well again after the first, if it was not."""
         for number in numbers:
-            if self.clients:
-                self.clients[number % len(self.clients)].step()
-                self.tidy()
-                self.g10_no_partition_is_read_by_two()
-
-    @precondition(lambda self: self.clients)
-    @rule(data=st.data())
-    def leave(self, data):
-        data.draw(st.sampled_from(self.clients)).leave()
-        self.tidy()
+            self.scene.base.log.failure = KafkaStorageError() if is_sick else None
+            self.clients[number % len(self.clients)].step()
+            self.scene.base.log.failure, is_sick = None, False
+            self.g10_no_partition_is_read_by_two_who_can_commit()
 
     # Surroundings
 
     @rule(milliseconds=st.sampled_from([100, 3_000, 9_000, 16_000, 46_000]))
     def pass_time(self, milliseconds):
         self.scene.base.pass_ms(milliseconds)
-        self.tidy()
 
     @rule(topic=st.sampled_from(TOPICS), more=st.integers(1, 2))
     def grow(self, topic, more):
@@ -108,15 +132,30 @@ class MixedHistory(RuleBasedStateMachine):
 
     @rule()
     def settle(self):
-        """All do what they are told, as often as it takes: then all have what they shall have."""
-        for _ in range(30):
-            for client in list(self.clients):
-                client.step()
-            self.tidy()
-        if self.clients and self.live.group.members.keys() == {each.id for each in self.clients}:
-            assert self.live.state_name == "Stable"
+        """All do what they are told, as often as it takes: then every partition is read."""
+        for _ in range(ROUNDS):
             for client in self.clients:
-                assert client.owned == self.live.group.target_of(client.id)
+                client.step()
+                self.g10_no_partition_is_read_by_two_who_can_commit()
+            if self.is_shared and self.group is not None and self.group.state_name == "Stable":
+                return
+            self.scene.base.pass_ms(ROUND_MS)
+        assert self.is_shared or not self.clients, self.shares()
+
+    @property
+    def is_shared(self):
+        owned = [place for client in self.clients for place in client.owned]
+        return len(owned) == len(set(owned)) and set(owned) == self.subscribed()
+
+    def subscribed(self):
+        topics = self.scene.cluster.picture.topics
+        names = {name for client in self.clients for name in client.topics if name in topics}
+        return {
+            place for name in names for place in of_topic(topics[name].id, topics[name].partitions)
+        }
+
+    def shares(self):
+        return self.group.state_name, {client.id: client.owned for client in self.clients}
 
     # What is always so
 
@@ -127,17 +166,26 @@ class MixedHistory(RuleBasedStateMachine):
             assert sum(map(len, held)) == len(frozenset().union(*held))
 
     @invariant()
-    def g10_no_partition_is_read_by_two(self):
-        owned = [each.owned for each in self.clients]
+    def g10_no_partition_is_read_by_two_who_can_commit(self):
+        owned = [each.owned for each in (*self.clients, *self.silent) if self.can_commit(each)]
         assert sum(map(len, owned)) == len(frozenset().union(*owned))
+
+    def can_commit(self, client):
+        if self.group is None or self.group.is_empty or not client.owned:
+            return False
+        with suppress(KafkaError):
+            self.group.check_commit(client.committer, is_transactional=True)
+            return True
+        return False
 
     @invariant()
     def replayed_and_live_are_the_same(self):
+        replayed = self.scene.base.replayed().groups
+        assert replayed.keys() <= self.scene.shard.groups.keys()
         if self.live:
-            replayed = self.scene.base.replayed().groups[GROUP]
-            assert parts(replayed.group) == parts(self.live.group)
-        for key in self.scene.base.replayed().groups:
-            assert key in self.scene.shard.groups
+            assert parts(replayed[GROUP].group) == parts(self.live.group)
+        elif self.group is not None and self.group.roster.state is GroupState.STABLE:
+            assert replayed[GROUP].roster.stored() == self.group.roster.stored()
 
     @invariant()
     def epochs_only_grow(self):
@@ -152,4 +200,4 @@ class MixedHistory(RuleBasedStateMachine):
 
 
 TestMixedHistory = MixedHistory.TestCase
-TestMixedHistory.settings = settings(max_examples=40, stateful_step_count=40, deadline=None)
+TestMixedHistory.settings = settings(max_examples=60, stateful_step_count=40, deadline=None)

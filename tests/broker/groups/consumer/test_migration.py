@@ -41,6 +41,18 @@ def test_an_upgraded_group_is_loaded_as_it_is(scene):
     assert parts(scene.live.group) == before
 
 
+def test_what_is_read_while_a_rebalance_is_broken_off_is_given_to_nobody_else(scene):
+    """The leader has not assigned anew when another comes: cooperative members read on."""
+    first, second = classic_group(scene)
+    scene.base.join(first, **offering("a", owned={"a": [0, 1]}))
+    scene.base.join(second, **offering("a", owned={"a": [2, 3]}))
+    assert scene.base.state == "CompletingRebalance"
+    scene.base.join(**offering("a"))
+    assert scene.join("new", "a").assigned == frozenset()
+    assert scene.member(first).current.held == of("a", 0, 1)
+    assert scene.member(second).current.held == of("a", 2, 3)
+
+
 def test_classic_members_give_up_by_joining_again(scene):
     first, second = classic_group(scene)
     scene.join("new", "a")

@@ -122,12 +122,16 @@ class ClassicConsumer:
         if self._is_eager:
             self.owned = NOTHING
         told = subscribed(*self.topics, owned=self._by_name(self.owned))
-        self._waiting = self._scene.base.join(
-            self.id,
-            instance_id=self.instance_id,
-            rebalance_ms=REBALANCE_MS,
-            offers=[Offer("sticky", told)],
-        )
+        try:
+            self._waiting = self._scene.base.join(
+                self.id,
+                instance_id=self.instance_id,
+                rebalance_ms=REBALANCE_MS,
+                offers=[Offer("sticky", told)],
+            )
+        except KafkaError as failure:
+            self._join_again(failure.error.name)
+            return
         self._next = self._look_whether_joined
         self._next()
 
@@ -141,7 +145,9 @@ class ClassicConsumer:
         self.id, self._generation = joined.member_id, joined.generation
         self._plan = {}
         if joined.leader == self.id and joined.members:
-            self._seen = self._sizes()
+            # What its earlier life has assigned by it cannot know.  Java's takes it for what there
+            # is now, and misses what has grown in between, with any broker.
+            self._seen = {} if joined.skip_assignment else self._sizes()
             if not joined.skip_assignment:
                 self._plan = self._planned(joined)
         self._next = self._sync

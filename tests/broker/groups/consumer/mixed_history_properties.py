@@ -30,6 +30,17 @@ MOST = 4
 ROUNDS, ROUND_MS = 60, 3_000
 
 
+#: What may happen before a member restarts by the other protocol.
+DISTURBANCES = [
+    lambda history: history.join("eager", False, ("a",)),
+    lambda history: history.join("cooperative", True, ("a",)),
+    lambda history: history.clients and history.leave(0),
+    lambda history: history.clients and history.fall_silent(1),
+    lambda history: history.grow("a", 1),
+    lambda history: history.reload(),
+]
+
+
 class MixedHistory(RuleBasedStateMachine):
     def __init__(self):
         super().__init__()
@@ -77,15 +88,18 @@ class MixedHistory(RuleBasedStateMachine):
             self.clients.append(self.new(kind, topics, instance_id))
 
     @precondition(lambda self: self.clients)
-    @rule(number=NUMBERS, kind=KINDS, topics=SUBSCRIPTIONS, says_so=st.booleans())
-    def restart(self, number, kind, topics, says_so):
-        """As of this kind, with what it subscribes to by then; it may have been killed."""
+    @rule(number=NUMBERS, kind=KINDS, says_so=st.booleans())
+    def restart(self, number, kind, says_so):
+        """As one of this kind; it may have been killed before.
+
+        To the same topics: classic groups do not rebalance for a static member, whatever it says.
+        """
         before = self.taken_out(number)
         if says_so:
             before.stop(for_good=False)
         else:
             self.silent.append(before)
-        self.clients.append(self.new(kind, topics, before.instance_id))
+        self.clients.append(self.new(kind, before.topics, before.instance_id))
 
     @precondition(lambda self: self.clients)
     @rule(number=NUMBERS)
@@ -109,6 +123,25 @@ class MixedHistory(RuleBasedStateMachine):
             self.clients[number % len(self.clients)].step()
             self.scene.base.log.failure, is_sick = None, False
             self.g10_no_partition_is_read_by_two_who_can_commit()
+
+    @rule(
+        number=NUMBERS,
+        kind=KINDS,
+        says_so=st.booleans(),
+        disturbances=st.lists(st.sampled_from(DISTURBANCES), max_size=2),
+        numbers=st.lists(NUMBERS, min_size=1, max_size=12),
+    )
+    def migrate(self, number, kind, says_so, disturbances, numbers):
+        """One member restarts in a group that was at rest, and is about to be disturbed."""
+        self.settle()
+        for disturb in disturbances:
+            disturb(self)
+            if self.clients:
+                self.step(numbers, is_sick=False)
+        if self.clients:
+            self.restart(number, kind, says_so)
+            self.step(numbers, is_sick=False)
+        self.settle()
 
     # Surroundings
 
@@ -144,7 +177,9 @@ class MixedHistory(RuleBasedStateMachine):
 
     @property
     def is_shared(self):
-        owned = [place for client in self.clients for place in client.owned]
+        """Whoever has partitions of a topic that is gone need not be told."""
+        names = self.scene.cluster.picture.names
+        owned = [place for client in self.clients for place in client.owned if place[0] in names]
         return len(owned) == len(set(owned)) and set(owned) == self.subscribed()
 
     def subscribed(self):
@@ -174,7 +209,8 @@ class MixedHistory(RuleBasedStateMachine):
         if self.group is None or self.group.is_empty or not client.owned:
             return False
         with suppress(KafkaError):
-            self.group.check_commit(client.committer, is_transactional=True)
+            # In classic groups others would be a sign of life.
+            self.group.check_commit(client.committer, is_transactional=not self.live)
             return True
         return False
 
@@ -185,7 +221,9 @@ class MixedHistory(RuleBasedStateMachine):
         if self.live:
             assert parts(replayed[GROUP].group) == parts(self.live.group)
         elif self.group is not None and self.group.roster.state is GroupState.STABLE:
-            assert replayed[GROUP].roster.stored() == self.group.roster.stored()
+            assert stored(replayed[GROUP]) == stored(self.group)
+        elif GROUP in replayed:
+            assert replayed[GROUP].roster.generation <= self.group.roster.generation
 
     @invariant()
     def epochs_only_grow(self):
@@ -197,6 +235,13 @@ class MixedHistory(RuleBasedStateMachine):
     @invariant()
     def nothing_fails_unseen(self):
         assert not self.scene.base.loop.unseen
+
+
+def stored(classic):
+    """Who came back and was refused has gone to the end: the order says nothing."""
+    value = classic.roster.stored()
+    value.members.sort(key=lambda member: member.member_id)
+    return value
 
 
 TestMixedHistory = MixedHistory.TestCase

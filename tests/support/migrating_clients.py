@@ -153,7 +153,11 @@ class ClassicConsumer:
         self._next = self._sync
 
     def _planned(self, joined: Joined) -> dict[str, bytes]:
-        """In turn; nobody is given what another has not given up yet."""
+        """In turn; nobody is given what another has not given up yet.
+
+        Whoever has to give up joins again, but a static member that restarts first does not know
+        that it has to: as with any broker, so the leader looks again.
+        """
         now = self._scene.base.world.topics.now
         said = {each.member_id: read_subscription(each.metadata, now) for each in joined.members}
         owners = {place: each for each, told in said.items() for place in told.owned}
@@ -165,6 +169,8 @@ class ClassicConsumer:
                 reader = readers[number % len(readers)]
                 if owners.get((topic_id, number), reader) == reader:
                     plan[reader].setdefault(topic, []).append(number)
+                else:
+                    self._seen = {}
         return {each: assigned(**parts) for each, parts in plan.items()}
 
     # SyncGroup

@@ -1,7 +1,5 @@
 """How many partitions an internal topic has, though nobody tells of some of them."""
 
-import asyncio
-
 from odradek.broker.coordinator.partition_count import PartitionCount
 from odradek.broker.metadata.internal_topics import CONSUMER_OFFSETS
 from odradek.controller.store.base import SessionExpired
@@ -24,10 +22,10 @@ class Counting:
         self.failure = None
         self.asked = 0
         self.count = PartitionCount(CONSUMER_OFFSETS, self, start=self.start)
-        self.tasks = []
+        self.started = []
 
     def start(self, work, name):
-        self.tasks.append(asyncio.ensure_future(work))
+        self.started.append(work)
 
     async def partition_count(self, topic):
         assert topic == CONSUMER_OFFSETS
@@ -40,7 +38,9 @@ class Counting:
         return self.count.of(self.cluster.topic(CONSUMER_OFFSETS))
 
     async def soon(self):
-        await asyncio.gather(*self.tasks)
+        """When all has ended that was started."""
+        while self.started:
+            await self.started.pop()
         return self.now()
 
 

@@ -22,11 +22,9 @@ from odradek.broker.coordinator.log_failures import OF_A_GROUP, told
 from odradek.broker.groups.classic.group import ClassicGroup
 from odradek.broker.groups.classic.outcomes import Joined, Offer, Synced, Timeouts
 from odradek.broker.groups.classic.roster import Roster
-from odradek.broker.groups.classic.state import GroupState as ClassicState
 from odradek.broker.groups.classic.subscriptions import CONSUMER
 from odradek.broker.groups.consumer import records
 from odradek.broker.groups.consumer.classic_blobs import (
-    ReadSubscription,
     read_assignment,
     read_subscription,
     written_assignment,
@@ -40,7 +38,7 @@ from odradek.broker.groups.consumer.member import (
     MemberMetadata,
     Subscription,
 )
-from odradek.broker.groups.consumer.partitions import Partitions, TopicIdPartition
+from odradek.broker.groups.consumer.partitions import TopicIdPartition
 from odradek.broker.groups.consumer.records import Record, as_stored
 from odradek.broker.groups.consumer.topics import Topics
 from odradek.broker.groups.records import group_key, group_value
@@ -103,13 +101,18 @@ def dismiss(classic: ClassicGroup) -> None:
 
 
 def _members(roster: Roster, topics: Topics) -> Iterator[Member]:
+    given = {each.id: read_assignment(each.assignment, topics) for each in roster.members.values()}
+    of_somebody = frozenset().union(*given.values())
     taken: set[TopicIdPartition] = set()
     for member in roster.members.values():
         offered = {each.name: each.metadata for each in member.offers}
         # One that came for the next generation need not offer what was chosen for this one.
         told_by = offered.get(roster.protocol or "", member.offers[0].metadata)
         subscription = read_subscription(told_by, topics)
-        assigned = _held(roster, member, subscription, topics) - taken
+        # A cooperative member reads on what it had when it joined, and may commit that, until it
+        # joins again: what the leader is about to move, or has not come to assign anew.
+        held = given[member.id] | (subscription.owned - of_somebody)
+        assigned = held - taken
         taken |= assigned
         yield Member(
             member.id,
@@ -124,19 +127,6 @@ def _members(roster: Roster, topics: Topics) -> Iterator[Member]:
             ),
             CurrentAssignment(roster.generation, roster.generation, assigned=assigned),
         )
-
-
-def _held(
-    roster: Roster, member: MemberOfClassic, subscription: ReadSubscription, topics: Topics
-) -> Partitions:
-    """What it may be reading.
-
-    A rebalance that was broken off has taken the parts back.  Cooperative members go on reading
-    what they had when they joined, and may commit until they join again.
-    """
-    given = read_assignment(member.assignment, topics)
-    is_broken_off = not given and roster.state is not ClassicState.STABLE
-    return subscription.owned if is_broken_off else given
 
 
 def _classic(member: MemberOfClassic) -> ClassicMember:

@@ -19,6 +19,7 @@ from odradek.broker.admin.config_descriptions import ConfigDescriptions
 from odradek.broker.background import Background
 from odradek.broker.controller_client import ControllerClient
 from odradek.broker.coordinator.lookup import CoordinatorLookup
+from odradek.broker.coordinator.partition_count import PartitionCount
 from odradek.broker.coordinator.partition_log import LogOptions, Means
 from odradek.broker.disk import Disk
 from odradek.broker.fetching.fetch_sessions import FetchSessions
@@ -211,7 +212,8 @@ class Assembly:
             CONSUMER_OFFSETS,
             self.cluster,
             self._topic_creator,
-            partition_count=lambda: settings.current.internal_topics.offsets_partitions,
+            self._count_of(CONSUMER_OFFSETS),
+            configured_count=lambda: settings.current.internal_topics.offsets_partitions,
             start=self._ground.background.start,
         )
         options = settings.current.groups
@@ -232,7 +234,8 @@ class Assembly:
             TRANSACTION_STATE,
             self.cluster,
             self._topic_creator,
-            partition_count=lambda: settings.current.internal_topics.transactions_partitions,
+            self._count_of(TRANSACTION_STATE),
+            configured_count=lambda: settings.current.internal_topics.transactions_partitions,
             start=ground.background.start,
         )
         options, start = settings.current.transactions, ground.background.start
@@ -252,6 +255,10 @@ class Assembly:
             has_partition=MetadataReads(ground.store).has_partition,
         )
         return TransactionCoordinator(lookup, world, self._means(options), markers)
+
+    def _count_of(self, topic: str) -> PartitionCount:
+        ground = self._ground
+        return PartitionCount(topic, MetadataReads(ground.store), start=ground.background.start)
 
     def _means(self, options: LogOptions) -> Means:
         """What was loaded need not be looked through for garbage, until some of it is."""

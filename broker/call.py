@@ -13,6 +13,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Generator
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Generic, TypeVar
 
 from odradek.protocol.api_keys import ApiKey
@@ -89,12 +90,14 @@ class Promised(Parked[Answered]):
 
     def __init__(self, future: asyncio.Future[Any], finish: Callable[[Any], Answered], /) -> None:
         """``finish`` makes the answer, or raises what the client is told."""
-        super().__init__(self._finished)
+        # Not by a method of its own: it would keep itself alive until somebody looks for garbage.
+        super().__init__(partial(_finished, future, finish))
         self.future = future
         self.finish = finish
 
-    async def _finished(self) -> Answered:
-        return self.finish(await self.future)
+
+async def _finished(future: asyncio.Future[Any], finish: Callable[[Any], Answered]) -> Answered:
+    return finish(await future)
 
 
 Parts = list[Part]

@@ -100,6 +100,12 @@ class MetadataReads:
             return False
         return partition.partition in TopicAssignment.decode(node.value, path).partitions
 
+    async def partition_count(self, topic: str) -> int:
+        """Of all, whether they are led or not; 0 if it is not there.  Raises PayloadDamaged."""
+        path = paths.topic(topic)
+        node = await self._node(path, None)
+        return 0 if node is None else len(TopicAssignment.decode(node.value, path).partitions)
+
     async def leaderships(
         self, partitions: Iterable[TopicPartition]
     ) -> dict[TopicPartition, Leadership]:

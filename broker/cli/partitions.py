@@ -48,6 +48,16 @@ def described_topics(
     return [cluster.outcome(name, futures[name]) for name in names]
 
 
+def that_exist(admin: AdminClient, places: Iterable[Place], timeout_s: float) -> list[Place]:
+    """In order; whether anybody leads them or not."""
+    topics = admin.list_topics(timeout=timeout_s).topics
+    return [
+        place
+        for place in sorted(places)
+        if place.topic in topics and place.partition in topics[place.topic].partitions
+    ]
+
+
 def starts(admin: AdminClient, places: Iterable[Place], timeout_s: float) -> Offsets:
     return _offsets(admin, dict.fromkeys(places, _kinds().earliest()), timeout_s)
 

@@ -13,6 +13,7 @@ answer, until all replicas in sync have the records: nobody is told of what may 
     lone_records.py     batches of one record, read in a hurry
     replay.py           what a partition amounts to: its last records by key, and open transactions
     loading.py          becoming the coordinator of a partition, and ceasing to be
+    partition_count.py  how many partitions the topic has
     lookup.py           which broker coordinates what
     log_failures.py     what clients are told when the log cannot be written
 """

@@ -65,7 +65,7 @@ class Loading(Generic[AnyShard]):
     def __init__(self, partition: Partition) -> None:
         self.partition = partition
         self.failure: KafkaError = CoordinatorLoadInProgress()
-        #: What happened too late to be read: see Shards.when_loaded.
+        #: What happened too late to be read: see Shards.when_loaded and after_loading.
         self.afterwards: list[Callable[[AnyShard], None]] = []
 
     @property
@@ -115,6 +115,12 @@ class Shards(Generic[AnyShard]):
             act(found[1])
         elif loading is not None and loading.is_under_way:
             loading.afterwards.append(act)
+
+    def after_loading(self, act: Callable[[AnyShard], None]) -> None:
+        """To each that is being loaded, once it is and before anybody else asks it."""
+        for loading in self._loading.values():
+            if loading.is_under_way:
+                loading.afterwards.append(act)
 
     # What the controller says
 

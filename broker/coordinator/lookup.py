@@ -11,6 +11,7 @@ Owner: the event loop.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Callable, Collection, Coroutine, Mapping
 from typing import Any, Protocol
 
@@ -25,6 +26,8 @@ from odradek.protocol.internal.key_partition import partition_of
 
 #: For how long a new topic's leaders are waited for; longer than it takes, shorter than any client.
 LEADERS_S = 1.0
+#: For how long the store is waited for, which may be away.
+COUNT_S = 1.0
 
 Start = Callable[[Coroutine[Any, Any, bool], str], "asyncio.Task[bool]"]
 
@@ -47,6 +50,14 @@ class Creator(Protocol):
     async def create(self, names: Collection[str], /) -> Mapping[str, KafkaError]: ...
 
 
+class Count(Protocol):
+    """How many partitions the topic has."""
+
+    def of(self, topic: Topic, /) -> int | None: ...
+
+    async def learn(self, topic: Topic, /) -> None: ...
+
+
 class CoordinatorLookup:
     """Of one internal topic."""
 
@@ -55,21 +66,26 @@ class CoordinatorLookup:
         topic: str,
         cluster: Cluster,
         creator: Creator,
+        count: Count,
         *,
-        partition_count: Callable[[], int],
+        configured_count: Callable[[], int],
         start: Start,
     ) -> None:
-        """``partition_count`` is how many the topic gets when it is created."""
+        """``configured_count`` is how many partitions the topic gets when it is created."""
         self.topic = topic
         self._cluster = cluster
         self._creator = creator
-        self._configured_count = partition_count
+        self._count = count
+        self._configured_count = configured_count
         self._start = start
         self._creation: asyncio.Task[bool] | None = None
 
     def partition_of(self, key: str) -> int:
+        """Also before there is one; raises CoordinatorNotAvailable as long as nobody knows."""
         topic = self._cluster.topic(self.topic)
-        count = self._configured_count() if topic is None else len(topic.partitions)
+        count = self._configured_count() if topic is None else self._count.of(topic)
+        if count is None:
+            raise CoordinatorNotAvailable(f"the partitions of {self.topic} are not counted yet")
         return partition_of(key, count)
 
     def led_partition_of(self, key: str) -> int:
@@ -79,16 +95,28 @@ class CoordinatorLookup:
         knows how many partitions the topic has, nor which topics groups could read.
         """
         topic = self._cluster.topic(self.topic)
-        if topic is None:
+        count = None if topic is None else self._count.of(topic)
+        if count is None:
             raise NotCoordinator(f"nothing is known of {self.topic} yet")
-        return partition_of(key, len(topic.partitions))
+        return partition_of(key, count)
 
     @property
-    def is_created(self) -> bool:
-        return self._cluster.topic(self.topic) is not None
+    def is_known(self) -> bool:
+        """Whether the topic is there, and counted."""
+        topic = self._cluster.topic(self.topic)
+        return topic is not None and self._count.of(topic) is not None
 
-    async def create(self) -> None:
-        """Until it is there and led, or has taken too long; who looks next is told which."""
+    async def prepare(self) -> None:
+        """Until it is known and led, or has taken too long; who looks next is told which."""
+        if self._cluster.topic(self.topic) is None:
+            await self._wait_for_creation()
+        topic = self._cluster.topic(self.topic)
+        if topic is not None:
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(COUNT_S):
+                    await self._count.learn(topic)
+
+    async def _wait_for_creation(self) -> None:
         if self._creation is None or self._creation.done():
             self._creation = self._start(self._create(), f"creating {self.topic}")
         creation = self._creation

@@ -75,7 +75,13 @@ class GroupCoordinator:
 
     def partitions_deleted(self, partitions: Sequence[TopicPartition]) -> None:
         """Their offsets go too; not what is committed meanwhile, for a topic of the same name."""
-        ends = [(shard, shard.log.end_offset) for shard in self.shards]
+        self._start_forgetting(partitions, [*self.shards])
+        self.shards.after_loading(lambda shard: self._start_forgetting(partitions, [shard]))
+
+    def _start_forgetting(
+        self, partitions: Sequence[TopicPartition], shards: Iterable[GroupShard]
+    ) -> None:
+        ends = [(shard, shard.log.end_offset) for shard in shards]
         work = self._forget_partitions(partitions, ends)
         self._means.start(work, "offsets of deleted partitions")
 

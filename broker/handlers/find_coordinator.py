@@ -32,9 +32,9 @@ class Lookup(Protocol):
     """Who coordinates what, by one internal topic."""
 
     @property
-    def is_created(self) -> bool: ...
+    def is_known(self) -> bool: ...
 
-    async def create(self) -> None: ...
+    async def prepare(self) -> None: ...
 
     def coordinator(self, key: str, /, *, listener: str) -> Node: ...
 
@@ -44,15 +44,15 @@ def handle(
 ) -> FindCoordinatorResponse | Awaitable[FindCoordinatorResponse]:
     """``lookups`` are by the type of the key."""
     lookup = lookups.get(call.request.key_type)
-    if lookup is not None and not lookup.is_created and _keys(call):
-        return _answer_when_created(lookup, call)
+    if lookup is not None and not lookup.is_known and _keys(call):
+        return _answer_when_prepared(lookup, call)
     return _response(lookup, call)
 
 
-async def _answer_when_created(
+async def _answer_when_prepared(
     lookup: Lookup, call: Call[FindCoordinatorRequest]
 ) -> FindCoordinatorResponse:
-    await lookup.create()
+    await lookup.prepare()
     return _response(lookup, call)
 
 

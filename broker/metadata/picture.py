@@ -58,6 +58,11 @@ class Topic:
     #: How it was shown, by what it depends on; see topic_view.py.
     views: dict[Hashable, Any] = field(default_factory=dict, repr=False)
 
+    @property
+    def told_count(self) -> int:
+        """How many it has at least: nobody is told of those that never had a leader."""
+        return max(self.partitions) + 1
+
     def has_leader(self, partition: int) -> bool:
         state = self.partitions.get(partition)
         return state is not None and state.leader != NO_LEADER

@@ -46,6 +46,16 @@ class SeenTopics:
         return set()
 
 
+class CountsWhatIsSeen:
+    """All partitions have been led."""
+
+    def of(self, topic: Any) -> int:
+        return len(topic.partitions)
+
+    async def learn(self, topic: Any) -> None:
+        pass
+
+
 class Coordinating:
     """Leads ``partitions`` partitions of ``__consumer_offsets``, unless told otherwise."""
 
@@ -73,7 +83,8 @@ class Coordinating:
             CONSUMER_OFFSETS,
             self.cluster,
             self,
-            partition_count=lambda: max(partitions, 1),
+            CountsWhatIsSeen(),
+            configured_count=lambda: max(partitions, 1),
             start=self._start,
         )
         self.groups = GroupCoordinator(self.lookup, world, self.means)

@@ -1,122 +1,219 @@
-"""Consumers of both protocols in one group on a LiveGroupScene: each does what it is told, in time.
+"""Consumers of both protocols that share a group on a LiveGroupScene, of whichever kind it is.
 
-Both have ``owned``, what they read from.  One that is refused drops everything and is done.
+Each takes one step at a time: it asks for what comes next, or looks whether it was answered.  All
+have ``owned``, what they read from.  Who is refused gives up everything, and joins anew.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from itertools import count
 from typing import Any
 
-from odradek.broker.groups.classic.outcomes import Offer
+from odradek.broker.groups.classic.outcomes import Joined, Offer
 from odradek.broker.groups.classic.requests import heartbeat, leave_group
-from odradek.broker.groups.consumer.live_group import LiveGroup
+from odradek.broker.groups.consumer.classic_blobs import read_subscription
 from odradek.broker.groups.consumer.partitions import NOTHING, Partitions
-from odradek.protocol.errors import KafkaError, RebalanceInProgress
+from odradek.broker.groups.group import Committer
+from odradek.protocol.errors import KafkaError
 from tests.support.group_scene import GROUP
-from tests.support.live_group_scene import LiveGroupScene, read_assigned, subscribed
+from tests.support.live_group_scene import (
+    REBALANCE_MS,
+    LiveGroupScene,
+    assigned,
+    read_assigned,
+    subscribed,
+)
+
+_numbers = count(1)
+_STARTS_AGAIN = ("UNKNOWN_MEMBER_ID", "FENCED_INSTANCE_ID")
+_LOSES_ALL = (*_STARTS_AGAIN, "ILLEGAL_GENERATION")
 
 
 class NewConsumer:
     """Of the consumer protocol."""
 
-    def __init__(self, scene: LiveGroupScene, member_id: str, *topics: str, **said: Any) -> None:
-        self.id = member_id
-        self.is_done = False
+    def __init__(
+        self, scene: LiveGroupScene, topics: tuple[str, ...], *, instance_id: str | None = None
+    ) -> None:
+        self.topics = topics
+        self.instance_id = instance_id
         self.owned: Partitions = NOTHING
         self._scene = scene
-        told = scene.join(member_id, *topics, **said)
-        self.epoch = told.epoch
-        self._told = told.assigned or NOTHING
+        self._said = {} if instance_id is None else {"instance_id": instance_id}
+        self._begin()
+
+    def _begin(self) -> None:
+        self.id, self.epoch = f"new-{next(_numbers)}", 0
+        self.owned = self._told = NOTHING
+
+    @property
+    def committer(self) -> Committer:
+        return Committer(self.id, self.instance_id, self.epoch)
 
     def step(self) -> None:
         """Give up what it was told to, say so, and begin to read what it was given."""
         self.owned &= self._told
-        self.beat()
-        if self.owned.issubset(self._told):
-            self.owned = self._told
-
-    def beat(self) -> None:
         try:
-            told = self._scene.beat(self.id, self.epoch, owned=self.owned)
+            if self.epoch == 0:
+                told = self._scene.join(self.id, *self.topics, **self._said)
+            else:
+                told = self._scene.beat(self.id, self.epoch, owned=self.owned, **self._said)
         except KafkaError:
-            self.is_done, self.owned = True, NOTHING
+            self._begin()
             return
         self.epoch = told.epoch
         if told.assigned is not None:
             self._told = told.assigned
+        if self.owned <= self._told:
+            self.owned = self._told
 
-    def leave(self) -> None:
-        self._scene.refusal(self.id, -1)
-        self.is_done, self.owned = True, NOTHING
+    def stop(self, *, for_good: bool) -> None:
+        is_back_soon = self.instance_id is not None and not for_good
+        self._scene.refusal(self.id, -2 if is_back_soon else -1, **self._said)
 
 
 class ClassicConsumer:
-    """Of the classic protocol, eager or cooperative; only while the group is one of ours."""
+    """Of the classic protocol, eager or cooperative."""
 
-    def __init__(self, scene: LiveGroupScene, *topics: str, is_eager: bool) -> None:
-        self.is_done = False
+    def __init__(
+        self,
+        scene: LiveGroupScene,
+        topics: tuple[str, ...],
+        *,
+        is_eager: bool,
+        instance_id: str | None = None,
+    ) -> None:
+        self.topics = topics
+        self.instance_id = instance_id
         self.owned: Partitions = NOTHING
         self.id = ""
         self._scene = scene
-        self._topics = topics
         self._is_eager = is_eager
         self._generation = -1
-        self._must_sync = False
-        self.join()
-
-    def join(self) -> None:
-        if self._is_eager:
-            self.owned = NOTHING
-        offers = [Offer("sticky", subscribed(*self._topics, owned=self._owned_by_name()))]
-        joined = self._scene.base.join(self.id, offers=offers, rebalance_ms=20_000)
-        if not joined.is_answered or joined.error != "NONE" or not self._is_at_home:
-            self.is_done, self.owned = True, NOTHING
-            return
-        self.id, self._generation = joined.result.member_id, joined.result.generation
-        self._must_sync = True
-
-    def step(self) -> None:
-        """What comes next: ask for its part, or send a heartbeat."""
-        if not self._is_at_home:
-            self.is_done, self.owned = True, NOTHING
-        elif self._must_sync:
-            self._sync()
-        else:
-            self._beat()
-
-    def leave(self) -> None:
-        leave_group(self._scene.shard, GROUP, self.id, None, None)
-        self.is_done, self.owned = True, NOTHING
+        self._plan: dict[str, bytes] = {}
+        #: The topics' sizes that it has assigned by, if it leads.
+        self._seen: Mapping[str, int] | None = None
+        self._waiting: Any = None
+        self._next = self._join
 
     @property
-    def _is_at_home(self) -> bool:
-        return isinstance(self._scene.shard.groups.get(GROUP), LiveGroup)
+    def committer(self) -> Committer:
+        return Committer(self.id, self.instance_id, self._generation)
+
+    def step(self) -> None:
+        self._next()
+
+    def stop(self, *, for_good: bool) -> None:
+        """A static member does not say that it stops."""
+        if self.id and (for_good or self.instance_id is None):
+            leave_group(self._scene.shard, GROUP, self.id, self.instance_id, None)
+
+    # JoinGroup
+
+    def _join_again(self, error: str = "") -> None:
+        if error in _LOSES_ALL:
+            self.owned = NOTHING
+        if error in _STARTS_AGAIN:
+            self.id = ""
+        self._seen, self._next = None, self._join
+
+    def _join(self) -> None:
+        if self._is_eager:
+            self.owned = NOTHING
+        told = subscribed(*self.topics, owned=self._by_name(self.owned))
+        try:
+            self._waiting = self._scene.base.join(
+                self.id,
+                instance_id=self.instance_id,
+                rebalance_ms=REBALANCE_MS,
+                offers=[Offer("sticky", told)],
+            )
+        except KafkaError as failure:
+            self._join_again(failure.error.name)
+            return
+        self._next = self._look_whether_joined
+        self._next()
+
+    def _look_whether_joined(self) -> None:
+        if not self._waiting.is_answered:
+            return
+        joined = self._waiting.result
+        if self._waiting.error != "NONE":
+            self._join_again(self._waiting.error)
+            return
+        self.id, self._generation = joined.member_id, joined.generation
+        self._plan = {}
+        if joined.leader == self.id and joined.members:
+            # What its earlier life has assigned by it cannot know.  Java's takes it for what there
+            # is now, and misses what has grown in between, with any broker.
+            self._seen = {} if joined.skip_assignment else self._sizes()
+            if not joined.skip_assignment:
+                self._plan = self._planned(joined)
+        self._next = self._sync
+
+    def _planned(self, joined: Joined) -> dict[str, bytes]:
+        """In turn; nobody is given what another has not given up yet.
+
+        Whoever has to give up joins again, but a static member that restarts first does not know
+        that it has to: as with any broker, so the leader looks again.
+        """
+        now = self._scene.base.world.topics.now
+        said = {each.member_id: read_subscription(each.metadata, now) for each in joined.members}
+        owners = {place: each for each, told in said.items() for place in told.owned}
+        plan: dict[str, dict[str, list[int]]] = {each: {} for each in said}
+        for topic, size in self._sizes().items():
+            topic_id = now.id_of(topic)
+            readers = sorted(each for each, told in said.items() if topic in told.names)
+            for number in range(size if readers and topic_id is not None else 0):
+                reader = readers[number % len(readers)]
+                if owners.get((topic_id, number), reader) == reader:
+                    plan[reader].setdefault(topic, []).append(number)
+                else:
+                    self._seen = {}
+        return {each: assigned(**parts) for each, parts in plan.items()}
+
+    # SyncGroup
 
     def _sync(self) -> None:
-        synced = self._scene.base.sync(self.id, generation=self._generation)
-        if synced.error == "REBALANCE_IN_PROGRESS":
-            self.join()
-        elif synced.error != "NONE":
-            self.is_done, self.owned = True, NOTHING
-        else:
-            given, before = read_assigned(synced.result.assignment), self.owned
-            self.owned, self._must_sync = given, False
-            if before - given:
-                self.join()
+        self._waiting = self._scene.base.sync(
+            self.id, self._plan, generation=self._generation, instance_id=self.instance_id
+        )
+        self._next = self._look_whether_assigned
+        self._next()
+
+    def _look_whether_assigned(self) -> None:
+        if not self._waiting.is_answered:
+            return
+        if self._waiting.error != "NONE":
+            self._join_again(self._waiting.error)
+            return
+        blob, before = self._waiting.result.assignment, self.owned
+        self.owned, self._next = read_assigned(blob) if blob else NOTHING, self._beat
+        if before - self.owned:
+            self._join_again()
+
+    # Heartbeat
 
     def _beat(self) -> None:
+        if self._seen is not None and self._seen != self._sizes():
+            self._join_again()
+            return
         try:
-            heartbeat(self._scene.shard, GROUP, self.id, None, self._generation)
-        except RebalanceInProgress:
-            self.join()
-        except KafkaError:
-            self.is_done, self.owned = True, NOTHING
+            heartbeat(self._scene.shard, GROUP, self.id, self.instance_id, self._generation)
+        except KafkaError as failure:
+            self._join_again(failure.error.name)
 
-    def _owned_by_name(self) -> Mapping[str, list[int]]:
+    # What it knows
+
+    def _sizes(self) -> Mapping[str, int]:
+        topics = self._scene.cluster.picture.topics
+        return {name: len(topic.partitions) for name, topic in topics.items()}
+
+    def _by_name(self, partitions: Partitions) -> Mapping[str, list[int]]:
         names = self._scene.cluster.picture.names
         by_name: dict[str, list[int]] = {}
-        for topic_id, number in sorted(self.owned):
+        for topic_id, number in sorted(partitions):
             if topic_id in names:
                 by_name.setdefault(names[topic_id], []).append(number)
         return by_name

@@ -11,7 +11,7 @@ from odradek.broker.settings.transactions import TransactionSettings
 from odradek.broker.transactions.coordinator import TransactionCoordinator
 from odradek.broker.transactions.markers import Markers
 from odradek.broker.transactions.world import TransactionWorld
-from tests.support.group_coordinators import SeenTopics
+from tests.support.group_coordinators import CountsWhatIsSeen, SeenTopics
 from tests.support.hosted_partitions import Hosting
 from tests.support.logs import NOW_MS
 from tests.support.loops import at_end
@@ -42,7 +42,8 @@ class Transacting:
             TRANSACTION_STATE,
             cluster,
             creator,
-            partition_count=lambda: partitions,
+            CountsWhatIsSeen(),
+            configured_count=lambda: partitions,
             start=self._start,
         )
         means = Means(options, lambda: NOW_MS, self._start, self.hosting.disk.run)

@@ -20,6 +20,7 @@ from odradek.broker.transactions.world import TransactionWorld
 from odradek.protocol.errors import KafkaError, NotCoordinator
 from odradek.protocol.types import TopicPartition
 from tests.support.calls import as_sent, called, in_the_end
+from tests.support.group_coordinators import CountsWhatIsSeen
 from tests.support.group_log import MemoryLog
 from tests.support.participants import Participants
 from tests.support.transactions import ID, NOW_MS, TIMEOUT_MS
@@ -93,7 +94,12 @@ class TransactionScene:
         nobody: Any = None
         cluster: Any = SimpleNamespace(topic=self._topic)
         lookup = CoordinatorLookup(
-            TRANSACTION_STATE, cluster, nobody, partition_count=lambda: 50, start=nobody
+            TRANSACTION_STATE,
+            cluster,
+            nobody,
+            CountsWhatIsSeen(),
+            configured_count=lambda: 50,
+            start=nobody,
         )
         means: Any = None
         self.coordinator = TransactionCoordinator(lookup, self.world, means, self.markers)

@@ -11,7 +11,7 @@ import sys
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from odradek.broker.cli import cluster, tables
+from odradek.broker.cli import cluster, partitions, tables
 from odradek.broker.cli.examples import examples
 from odradek.broker.cli.failed import CommandFailed
 from odradek.broker.cli.groups import lookup, reset_file, reset_target
@@ -134,12 +134,25 @@ def _plan(
             raise CommandFailed(f"{group}: {arguments.file} has no line for it")
         return Plan(group, committed, resolver.within_logs(filed[group]))
     if arguments.all_topics:
-        meant = sorted(committed)
+        meant = _of_topics_that_exist(admin, group, committed, arguments.timeout)
     else:
         meant = places(admin, arguments.scopes, arguments.timeout)
     if not meant and not arguments.all_groups:
         raise CommandFailed(f"{group}: nothing is committed; say with --topic what to reset")
     return Plan(group, committed, resolver.offsets(arguments.target, meant, committed))
+
+
+def _of_topics_that_exist(
+    admin: AdminClient, group: str, committed: Offsets, timeout_s: float
+) -> list[Place]:
+    """Offsets may outlive their topics: there is no log then in which they could be reset."""
+    there = partitions.that_exist(admin, committed, timeout_s)
+    gone = {place.topic for place in committed.keys() - there}
+    for topic in sorted(gone):
+        print(
+            f"odradek: {group}: {topic}: partitions that are gone are passed over", file=sys.stderr
+        )
+    return there
 
 
 def _written(admin: AdminClient, plan: Plan, timeout_s: float) -> Plan:

@@ -20,7 +20,6 @@ from odradek.broker.coordinator.log_failures import OF_A_GROUP, told
 from odradek.broker.groups.classic.group import ClassicGroup
 from odradek.broker.groups.classic.member import Member
 from odradek.broker.groups.classic.outcomes import NO_MEMBER, Joined, JoinRequest
-from odradek.broker.groups.classic.roster import names_of
 from odradek.broker.groups.classic.state import GroupState, check_answer
 from odradek.protocol.api_keys import ApiKey
 from odradek.protocol.errors import (
@@ -51,7 +50,7 @@ def _joined(group: ClassicGroup, request: JoinRequest) -> Joining:
         raise GroupMaxSizeReached()
     if group.roster.state is GroupState.DEAD:
         check_answer(GroupState.DEAD, ApiKey.JOIN_GROUP)
-    if not group.roster.supports(request.protocol_type, names_of(request.offers)):
+    if not group.roster.supports(request.protocol_type, request.offers):
         raise InconsistentGroupProtocol()
     if request.member_id == NO_MEMBER:
         return _new_member(group, request)

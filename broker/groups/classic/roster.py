@@ -17,7 +17,7 @@ Owner: the event loop.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from odradek.broker.groups.classic.member import Member, answer
 from odradek.broker.groups.classic.outcomes import (
@@ -166,13 +166,13 @@ class Roster:
 
     # What they agree on
 
-    def supports(self, protocol_type: str, names: Collection[str]) -> bool:
+    def supports(self, protocol_type: str, offers: Sequence[Offer]) -> bool:
         """Whether somebody who offers this could join."""
         if self.state is GroupState.EMPTY:
-            return bool(protocol_type) and bool(names)
+            return bool(protocol_type) and bool(offers)
         count = len(self.members)
         return self.protocol_type == protocol_type and any(
-            self._offered[name] == count for name in names
+            self._offered[offer.name] == count for offer in offers
         )
 
     def elect_protocol(self) -> str:

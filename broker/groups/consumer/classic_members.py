@@ -107,6 +107,7 @@ def decide_join(
         said = read_subscription(request.offers[0].metadata, around.topics)
     except DecodeError as broken:
         raise InconsistentGroupProtocol(f"The subscription cannot be read: {broken}") from broken
+    _check_is_new_or_known(draft.group, member_id, said)
     has_changed = note(draft, member, _metadata(request, said), around)
     if has_changed or group.seen is not around.topics:
         target.raise_epoch(draft, around, has_changed=has_changed)
@@ -132,6 +133,16 @@ def _known_member(draft: Draft, member_id: str, request: JoinRequest) -> Member:
     if request.member_id != NO_MEMBER:
         return check_instance(known, member_id, request.instance_id)
     return Member(member_id) if known is None else take_over(draft, known, member_id)
+
+
+def _check_is_new_or_known(group: ConsumerGroup, member_id: str, said: ReadSubscription) -> None:
+    """Who is new reads nothing yet.  Who does has been missed, and others may read that by now.
+
+    Ids that were handed out (KIP-394) are not remembered here, as in Kafka, which lets it in: it
+    could commit until it is told of its part.
+    """
+    if said.owned and member_id not in group.members:
+        raise UnknownMemberId(f"{member_id} is no longer in the group {group.id}.")
 
 
 def _metadata(request: JoinRequest, said: ReadSubscription) -> MemberMetadata:

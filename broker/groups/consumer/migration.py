@@ -101,13 +101,18 @@ def dismiss(classic: ClassicGroup) -> None:
 
 
 def _members(roster: Roster, topics: Topics) -> Iterator[Member]:
+    given = {each.id: read_assignment(each.assignment, topics) for each in roster.members.values()}
+    of_somebody = frozenset().union(*given.values())
     taken: set[TopicIdPartition] = set()
     for member in roster.members.values():
         offered = {each.name: each.metadata for each in member.offers}
         # One that came for the next generation need not offer what was chosen for this one.
         told_by = offered.get(roster.protocol or "", member.offers[0].metadata)
         subscription = read_subscription(told_by, topics)
-        assigned = read_assignment(member.assignment, topics) - taken
+        # A cooperative member reads on what it had when it joined, and may commit that, until it
+        # joins again: what the leader is about to move, or has not come to assign anew.
+        held = given[member.id] | (subscription.owned - of_somebody)
+        assigned = held - taken
         taken |= assigned
         yield Member(
             member.id,

@@ -95,7 +95,7 @@ class Topics:
         counts = self._counts.get(names)
         if counts is None:
             found = [topic for topic in map(self._topic, names) if topic is not None]
-            counts = {topic.id: len(topic.partitions) for topic in found}
+            counts = {topic.id: topic.told_count for topic in found}
             _keep(self._counts, names, counts)
         return counts
 

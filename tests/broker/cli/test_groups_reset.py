@@ -6,6 +6,7 @@ from datetime import UTC, datetime
 import pytest
 
 from odradek.broker.cli.groups import lookup
+from odradek.broker.cli.partitions import Place
 from tests.support.broker_stores import new_store
 from tests.support.group_readers import (
     FIRST_MS,
@@ -135,6 +136,14 @@ def test_nothing_is_written_unless_that_is_said(command, broker, group, topic):
 def test_all_topics_are_those_of_which_something_is_committed(command, broker, group, topic, reset):
     commit(broker.address, group, {(topic, 0): 4})
     assert offsets(reset("--to-latest", scope=["--all-topics"])) == {0: RECORDS}
+
+
+def test_a_topic_that_was_deleted_is_passed_over(broker, group, topic, reset, monkeypatch):
+    there, gone = Place(topic, 0), Place("gone", 1)
+    monkeypatch.setattr(lookup, "committed", lambda *_: {group: {there: 4, gone: 5}})
+    ran = reset("--to-latest", scope=["--all-topics"])
+    assert offsets(ran) == {0: RECORDS}
+    assert ran.err == f"odradek: {group}: gone: partitions that are gone are passed over\n"
 
 
 def test_a_group_that_has_committed_nothing_has_no_topics(group, reset):

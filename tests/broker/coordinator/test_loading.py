@@ -215,6 +215,20 @@ async def test_offsets_go_with_their_partitions(tmp_path):
     assert not scene.groups.shard("g").offsets
 
 
+async def test_offsets_go_with_partitions_that_are_deleted_while_they_are_loaded(tmp_path):
+    scene = Coordinating(tmp_path)
+    store(scene)
+    scene.lead(epoch=1, leader=OTHER, replicas=(OTHER, 1))
+    scene.lead(epoch=2)
+    scene.groups.partitions_deleted([TopicPartition(*PLACE)])
+    loading, *_ = scene.started
+    await loading
+    store(scene, "other", offset=1)  # of a topic of the same name, made since
+    await scene.settled()
+    shard = scene.groups.shard("g")
+    assert [*shard.offsets] == ["other"]
+
+
 def store_many(scene):
     commits = [NewCommit(("events", number), 5, 1, "", 3) for number in range(10 * AT_ONCE)]
     commit(scene.groups.shard("g"), "g", Committer("", None, -1), commits)

@@ -23,17 +23,17 @@ async def test_nobody_at_a_listener_that_the_leader_lacks(tmp_path):
 
 async def test_the_topic_is_created_on_first_use(tmp_path):
     scene = Coordinating(tmp_path, partitions=0)
-    assert not scene.lookup.is_created
-    await scene.lookup.create()
+    assert not scene.lookup.is_known
+    await scene.lookup.prepare()
     assert scene.created == [CONSUMER_OFFSETS]
-    assert scene.lookup.is_created
+    assert scene.lookup.is_known
 
 
 async def test_whoever_asks_at_the_same_time_waits_for_the_same_creation(tmp_path):
     scene = Coordinating(tmp_path, partitions=0)
-    await asyncio.gather(scene.lookup.create(), scene.lookup.create())
+    await asyncio.gather(scene.lookup.prepare(), scene.lookup.prepare())
     assert scene.created == [CONSUMER_OFFSETS]
-    assert scene.lookup.is_created
+    assert scene.lookup.is_known
 
 
 async def test_nobody_waits_for_the_leaders_of_what_has_long_been_in_creation(
@@ -49,5 +49,5 @@ async def test_nobody_waits_for_the_leaders_of_what_has_long_been_in_creation(
 
     monkeypatch.setattr(scene, "create", refuse)
     monkeypatch.setattr(scene.cluster, "wait_for_leaders", never)
-    await scene.lookup.create()
-    assert not scene.lookup.is_created
+    await scene.lookup.prepare()
+    assert not scene.lookup.is_known

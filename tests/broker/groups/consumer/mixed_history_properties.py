@@ -1,21 +1,43 @@
 """Any history of a group with members of both protocols, on a clock that the test passes.
 
-Members come, go, are silent until their time is up; topics change; the broker restarts.  G10: no
-partition is held by two members, or read by two that are still heard.
+Members come, go, come back as static ones do, by the other protocol too, so that the group is
+upgraded and downgraded; or they are silent until their time is up.  Topics change; the broker
+restarts; its log is sick.  G10: at no moment can two members commit for the partition that both
+read, and when all do what they are told, every partition is read by one.
 """
+
+from contextlib import suppress
 
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
+from odradek.broker.groups.classic.state import GroupState
 from odradek.broker.groups.consumer.live_group import LiveGroup
+from odradek.broker.groups.consumer.partitions import of_topic
+from odradek.protocol.errors import KafkaError, KafkaStorageError
 from tests.support.consumer_group_scene import parts
 from tests.support.group_scene import GROUP
 from tests.support.live_group_scene import LiveGroupScene
 from tests.support.migrating_clients import ClassicConsumer, NewConsumer
 
-TOPICS = ["a", "b"]
-MOST = 5
+SUBSCRIPTIONS = st.sampled_from([("a",), ("a",), ("a", "b")])
+KINDS = st.sampled_from(["new", "eager", "cooperative"])
+NUMBERS = st.integers(0, 9)
+MOST = 4
+#: Longer than it takes until all are missed who are silent, and the others have shared.
+ROUNDS, ROUND_MS = 60, 3_000
+
+
+#: What may happen before a member restarts by the other protocol.
+DISTURBANCES = [
+    lambda history: history.join("eager", False, ("a",)),
+    lambda history: history.join("cooperative", True, ("a",)),
+    lambda history: history.clients and history.leave(0),
+    lambda history: history.clients and history.fall_silent(1),
+    lambda history: history.grow("a", 1),
+    lambda history: history.reload(),
+]
 
 
 class MixedHistory(RuleBasedStateMachine):
@@ -23,84 +45,122 @@ class MixedHistory(RuleBasedStateMachine):
         super().__init__()
         self.scene = LiveGroupScene({"a": 3})
         self.clients = []
-        self.count = 0
-        self.epoch = 0
+        #: Those who are silent; they have not noticed yet, and may commit what they have read.
+        self.silent = []
+        self.instances = 0
+        self.deleted = set()
 
     def teardown(self):
         self.scene.close()
 
     @property
-    def live(self):
-        group = self.scene.shard.groups.get(GROUP)
-        return group if isinstance(group, LiveGroup) else None
+    def group(self):
+        return self.scene.shard.groups.get(GROUP)
 
-    def tidy(self):
-        """Those who are refused are done, and so is whoever was left to a classic group."""
-        known = self.live.group.members if self.live else {}
-        self.clients = [each for each in self.clients if not each.is_done and each.id in known]
+    @property
+    def live(self):
+        return self.group if isinstance(self.group, LiveGroup) else None
 
     # Members
 
+    def new(self, kind, topics, instance_id):
+        if kind == "new":
+            return NewConsumer(self.scene, topics, instance_id=instance_id)
+        is_eager = kind == "eager"
+        return ClassicConsumer(self.scene, topics, is_eager=is_eager, instance_id=instance_id)
+
     @initialize(
-        kinds=st.lists(st.sampled_from(["new", "eager", "cooperative"]), max_size=4),
+        kinds=st.lists(st.tuples(KINDS, st.booleans()), min_size=1, max_size=3),
         is_settled=st.booleans(),
     )
     def begin(self, kinds, is_settled):
         """Or half of all runs would have nobody: rules are left out at random."""
-        self.join(("a",))
-        for kind in kinds:
-            if kind == "new":
-                self.join(("a",))
-            else:
-                self.join_as_of_old(("a",), is_eager=kind == "eager")
+        for kind, is_static in kinds:
+            self.join(kind, is_static, ("a",))
         if is_settled:
             self.settle()
 
-    @rule(topics=st.sampled_from([("a",), ("a", "b"), ()]))
-    def join(self, topics):
-        group = self.scene.shard.groups.get(GROUP)
-        if len(self.clients) < MOST and (group is None or self.live or group.is_empty):
-            self.count += 1
-            self.clients.append(NewConsumer(self.scene, f"m{self.count}", *topics))
-
-    @precondition(lambda self: self.live and not self.live.is_empty)
-    @rule(topics=st.sampled_from([("a",), ("a", "b")]), is_eager=st.booleans())
-    def join_as_of_old(self, topics, is_eager):
+    @rule(kind=KINDS, is_static=st.booleans(), topics=SUBSCRIPTIONS)
+    def join(self, kind, is_static, topics):
         if len(self.clients) < MOST:
-            self.clients.append(ClassicConsumer(self.scene, *topics, is_eager=is_eager))
-            self.tidy()
+            self.instances += is_static
+            instance_id = f"i{self.instances}" if is_static else None
+            self.clients.append(self.new(kind, topics, instance_id))
 
     @precondition(lambda self: self.clients)
-    @rule(numbers=st.lists(st.integers(0, 9), min_size=3, max_size=12))
-    def step(self, numbers):
+    @rule(number=NUMBERS, kind=KINDS, says_so=st.booleans())
+    def restart(self, number, kind, says_so):
+        """As one of this kind; it may have been killed before.
+
+        To the same topics: classic groups do not rebalance for a static member, whatever it says.
+        """
+        before = self.taken_out(number)
+        if says_so:
+            before.stop(for_good=False)
+        else:
+            self.silent.append(before)
+        self.clients.append(self.new(kind, before.topics, before.instance_id))
+
+    @precondition(lambda self: self.clients)
+    @rule(number=NUMBERS)
+    def leave(self, number):
+        self.taken_out(number).stop(for_good=True)
+
+    @precondition(lambda self: self.clients)
+    @rule(number=NUMBERS)
+    def fall_silent(self, number):
+        self.silent.append(self.taken_out(number))
+
+    def taken_out(self, number):
+        return self.clients.pop(number % len(self.clients))
+
+    @precondition(lambda self: self.clients)
+    @rule(numbers=st.lists(NUMBERS, min_size=3, max_size=12), is_sick=st.booleans())
+    def step(self, numbers, is_sick):
+        """The log is well again after the first, if it was not."""
         for number in numbers:
-            if self.clients:
-                self.clients[number % len(self.clients)].step()
-                self.tidy()
-                self.g10_no_partition_is_read_by_two()
+            self.scene.base.log.failure = KafkaStorageError() if is_sick else None
+            self.clients[number % len(self.clients)].step()
+            self.scene.base.log.failure, is_sick = None, False
+            self.g10_no_partition_is_read_by_two_who_can_commit()
 
-    @precondition(lambda self: self.clients)
-    @rule(data=st.data())
-    def leave(self, data):
-        data.draw(st.sampled_from(self.clients)).leave()
-        self.tidy()
+    @rule(
+        number=NUMBERS,
+        kind=KINDS,
+        says_so=st.booleans(),
+        disturbances=st.lists(st.sampled_from(DISTURBANCES), max_size=2),
+        numbers=st.lists(NUMBERS, min_size=1, max_size=12),
+    )
+    def migrate(self, number, kind, says_so, disturbances, numbers):
+        """One member restarts in a group that was at rest, and is about to be disturbed."""
+        self.settle()
+        for disturb in disturbances:
+            disturb(self)
+            if self.clients:
+                self.step(numbers, is_sick=False)
+        if self.clients:
+            self.restart(number, kind, says_so)
+            self.step(numbers, is_sick=False)
+        self.settle()
 
     # Surroundings
 
     @rule(milliseconds=st.sampled_from([100, 3_000, 9_000, 16_000, 46_000]))
     def pass_time(self, milliseconds):
         self.scene.base.pass_ms(milliseconds)
-        self.tidy()
 
-    @rule(topic=st.sampled_from(TOPICS), more=st.integers(1, 2))
+    @rule(topic=st.sampled_from(["a", "b"]), more=st.integers(1, 2))
     def grow(self, topic, more):
-        known = self.scene.cluster.picture.topics.get(topic)
-        self.scene.set_topic(topic, more + (0 if known is None else len(known.partitions)))
+        if topic not in self.deleted:
+            known = self.scene.cluster.picture.topics.get(topic)
+            self.scene.set_topic(topic, more + (0 if known is None else len(known.partitions)))
 
-    @rule(topic=st.sampled_from(TOPICS))
-    def delete(self, topic):
-        if topic in self.scene.cluster.picture.topics:
-            self.scene.set_topic(topic, 0)
+    @precondition(lambda self: "b" in self.scene.cluster.picture.topics)
+    @rule()
+    def delete(self):
+        """For good: classic members commit by name, for whatever topic has it."""
+        self.deleted.add("b")
+        self.scene.set_topic("b", 0)
 
     @rule()
     def reload(self):
@@ -108,15 +168,32 @@ class MixedHistory(RuleBasedStateMachine):
 
     @rule()
     def settle(self):
-        """All do what they are told, as often as it takes: then all have what they shall have."""
-        for _ in range(30):
-            for client in list(self.clients):
-                client.step()
-            self.tidy()
-        if self.clients and self.live.group.members.keys() == {each.id for each in self.clients}:
-            assert self.live.state_name == "Stable"
+        """All do what they are told, as often as it takes: then every partition is read."""
+        for _ in range(ROUNDS):
             for client in self.clients:
-                assert client.owned == self.live.group.target_of(client.id)
+                client.step()
+                self.g10_no_partition_is_read_by_two_who_can_commit()
+            if self.is_shared and self.group is not None and self.group.state_name == "Stable":
+                return
+            self.scene.base.pass_ms(ROUND_MS)
+        assert self.is_shared or not self.clients, self.shares()
+
+    @property
+    def is_shared(self):
+        """Whoever has partitions of a topic that is gone need not be told."""
+        names = self.scene.cluster.picture.names
+        owned = [place for client in self.clients for place in client.owned if place[0] in names]
+        return len(owned) == len(set(owned)) and set(owned) == self.subscribed()
+
+    def subscribed(self):
+        topics = self.scene.cluster.picture.topics
+        names = {name for client in self.clients for name in client.topics if name in topics}
+        return {
+            place for name in names for place in of_topic(topics[name].id, topics[name].partitions)
+        }
+
+    def shares(self):
+        return self.group.state_name, {client.id: client.owned for client in self.clients}
 
     # What is always so
 
@@ -127,17 +204,29 @@ class MixedHistory(RuleBasedStateMachine):
             assert sum(map(len, held)) == len(frozenset().union(*held))
 
     @invariant()
-    def g10_no_partition_is_read_by_two(self):
-        owned = [each.owned for each in self.clients]
+    def g10_no_partition_is_read_by_two_who_can_commit(self):
+        owned = [each.owned for each in (*self.clients, *self.silent) if self.can_commit(each)]
         assert sum(map(len, owned)) == len(frozenset().union(*owned))
+
+    def can_commit(self, client):
+        if self.group is None or self.group.is_empty or not client.owned:
+            return False
+        with suppress(KafkaError):
+            # In classic groups others would be a sign of life.
+            self.group.check_commit(client.committer, is_transactional=not self.live)
+            return True
+        return False
 
     @invariant()
     def replayed_and_live_are_the_same(self):
+        replayed = self.scene.base.replayed().groups
+        assert replayed.keys() <= self.scene.shard.groups.keys()
         if self.live:
-            replayed = self.scene.base.replayed().groups[GROUP]
-            assert parts(replayed.group) == parts(self.live.group)
-        for key in self.scene.base.replayed().groups:
-            assert key in self.scene.shard.groups
+            assert parts(replayed[GROUP].group) == parts(self.live.group)
+        elif self.group is not None and self.group.roster.state is GroupState.STABLE:
+            assert stored(replayed[GROUP]) == stored(self.group)
+        elif GROUP in replayed:
+            assert replayed[GROUP].roster.generation <= self.group.roster.generation
 
     @invariant()
     def epochs_only_grow(self):
@@ -151,5 +240,12 @@ class MixedHistory(RuleBasedStateMachine):
         assert not self.scene.base.loop.unseen
 
 
+def stored(classic):
+    """Who came back and was refused has gone to the end: the order says nothing."""
+    value = classic.roster.stored()
+    value.members.sort(key=lambda member: member.member_id)
+    return value
+
+
 TestMixedHistory = MixedHistory.TestCase
-TestMixedHistory.settings = settings(max_examples=40, stateful_step_count=40, deadline=None)
+TestMixedHistory.settings = settings(max_examples=60, stateful_step_count=40, deadline=None)

@@ -21,6 +21,15 @@ def test_a_classic_member_without_an_id_is_given_one(scene):
     assert scene.base.join(asked.result.member_id, **offering("a")).error == "NONE"
 
 
+def test_who_was_missed_and_reads_on_has_to_give_up_before_it_comes_back(scene):
+    """What it reads is another's by now, and it could commit that once it is in again."""
+    scene.join("new", "a")
+    late = scene.base.join("missed", **offering("a", owned={"a": [2]}))
+    assert (late.error, set(scene.live.group.members)) == ("UNKNOWN_MEMBER_ID", {"new"})
+    assert scene.base.join("missed", **offering("a")).error == "NONE"
+    assert scene.base.join("missed", **offering("a", owned={"a": [2]})).error == "NONE"
+
+
 @pytest.mark.parametrize(
     "fields",
     [

@@ -11,7 +11,7 @@ from odradek.protocol.internal.log_record import part_version
 from tests.support.consumer_group_scene import of, parts
 from tests.support.group_scene import GROUP
 from tests.support.group_scene import SESSION_MS as CLASSIC_SESSION_MS
-from tests.support.live_group_scene import LiveGroupScene, read_assigned
+from tests.support.live_group_scene import LiveGroupScene, assigned, read_assigned
 from tests.support.migrating_groups import classic_group, heard, offering, rejoined, told
 
 
@@ -39,6 +39,40 @@ def test_an_upgraded_group_is_loaded_as_it_is(scene):
     before = parts(scene.live.group)
     scene.base.reload()
     assert parts(scene.live.group) == before
+
+
+def test_what_is_read_while_a_rebalance_is_broken_off_is_given_to_nobody_else(scene):
+    """The leader has not assigned anew when another comes: cooperative members read on."""
+    first, second = classic_group(scene)
+    scene.base.join(first, **offering("a", owned={"a": [0, 1]}))
+    scene.base.join(second, **offering("a", owned={"a": [2, 3]}))
+    assert scene.base.state == "CompletingRebalance"
+    scene.base.join(**offering("a"))
+    assert scene.join("new", "a").assigned == frozenset()
+    assert scene.member(first).current.held == of("a", 0, 1)
+    assert scene.member(second).current.held == of("a", 2, 3)
+
+
+def test_what_a_cooperative_member_has_not_given_up_yet_is_given_to_nobody_else(scene):
+    """Its leader means it for another, in the generation after this one."""
+    first, second = classic_group(scene)
+    scene.base.join(first, **offering("a", owned={"a": [0, 1]}))
+    scene.base.join(second, **offering("a", owned={"a": [2, 3]}))
+    scene.base.sync(first, {first: assigned(a=[0]), second: assigned(a=[2, 3])})
+    assert scene.base.state == "Stable"
+    assert scene.join("new", "a").assigned == frozenset()
+    assert scene.member(first).current.held == of("a", 0, 1)
+
+
+def test_what_was_given_to_another_is_not_held_by_who_had_it_before(scene):
+    """As eager leaders give it: who had it has given up all before."""
+    first, second = classic_group(scene)
+    scene.base.join(first, **offering("a", owned={"a": [0, 1]}))
+    scene.base.join(second, **offering("a", owned={"a": [2, 3]}))
+    scene.base.sync(first, {first: assigned(a=[2, 3]), second: assigned(a=[0, 1])})
+    scene.join("new", "a")
+    assert scene.member(first).current.held == of("a", 2, 3)
+    assert scene.member(second).current.held == of("a", 0, 1)
 
 
 def test_classic_members_give_up_by_joining_again(scene):

@@ -16,6 +16,12 @@ def test_topics_are_found_by_name_and_id():
     assert topics.id_of("b") is None
 
 
+def test_a_partition_that_never_had_a_leader_counts_if_a_later_one_has():
+    """Nobody is told of it, and nobody would be assigned the last one else."""
+    topics = topics_after(update({"a": [state(1), state(2)]}))
+    assert topics.partition_counts(frozenset({"a"})) == {topic_id("a"): 3}
+
+
 def test_topics_without_an_id_are_not_seen():
     topics = topics_after(update({"a": [state(0)]}, has_ids=False))
     assert topics.id_of("a") is None

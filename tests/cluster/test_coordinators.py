@@ -1,0 +1,322 @@
+"""Coordinators of groups and transactions follow the leaders of their partitions.
+
+All tests share three brokers, which are whole again after each.
+"""
+
+import signal
+from itertools import count
+
+import pytest
+from confluent_kafka import Consumer, KafkaException, Producer
+from confluent_kafka.admin import NewTopic
+
+from odradek.protocol.api_keys import ApiKey
+from odradek.protocol.internal.key_partition import partition_of
+from tests.support.cluster import Cluster
+from tests.support.committed_records import settled_values
+from tests.support.copiers import CopierOptions, Crew
+from tests.support.copy_run import CopyRun, wait_until_copying
+from tests.support.group_members import wait_until
+from tests.support.group_wire import WireMember, committed_line
+from tests.support.old_consumer import OldConsumer
+from tests.support.partition_client import PartitionClient
+from tests.support.persistent_load import RECONNECT, Silent
+from tests.support.transaction_wire import PASSING, WireProducer, settled, state_of
+from tests.support.transactional_clients import ConfluentTransactions
+from tests.support.wire_client import WireClient, call
+
+GROUPS, TRANSACTIONS = "__consumer_offsets", "__transaction_state"
+#: Replicated, as everything here is.
+SETTINGS = (
+    "offsets.topic.replication.factor=3",
+    "transaction.state.log.replication.factor=3",
+    "transaction.state.log.min.isr=2",
+)
+#: Of the internal topics, too.
+PARTITIONS = 3
+COUNT = 60
+NUMBERS = count()
+
+
+@pytest.fixture(scope="module")
+def cluster(zookeeper, tmp_path_factory):
+    directory = tmp_path_factory.mktemp("coordinators")
+    with Cluster(directory, zookeeper, *SETTINGS).running() as running:
+        yield running
+
+
+@pytest.fixture
+def topic(cluster):
+    """Each broker leads one of its partitions."""
+    name = f"events-{next(NUMBERS)}"
+    cluster.create(name, PARTITIONS)
+    return name
+
+
+def coordinator(cluster, internal, key, *, by=None):
+    """As ``by`` knows it; it may be loading yet."""
+    asked = {"key_type": int(internal == TRANSACTIONS), "coordinator_keys": [key]}
+    address = (by or cluster.brokers[0]).address
+    found = []
+
+    def is_found():
+        (answer,) = call(address, ApiKey.FIND_COORDINATOR, 4, **asked).coordinators
+        found[:] = [answer.node_id]
+        return not answer.error_code and cluster.brokers[answer.node_id].is_alive()
+
+    wait_until(is_found)
+    return cluster.brokers[found[0]]
+
+
+def names_beside(name, prefix):
+    """Others whose coordinator is the same."""
+    names, wanted = (f"{prefix}-{number}" for number in count()), partition_of(name, PARTITIONS)
+    return (each for each in names if partition_of(each, PARTITIONS) == wanted)
+
+
+def back(cluster, broker, *topics):
+    broker.start()
+    for topic in topics:
+        wait_until(lambda topic=topic: cluster.is_whole(topic))
+
+
+def test_groups_go_on_at_their_last_commit_when_their_coordinator_is_killed(cluster, topic):
+    group = "readers"
+    killed = coordinator(cluster, GROUPS, group)
+    wait_until(lambda: cluster.is_whole(GROUPS))
+    write(cluster, topic)
+    with WireMember(killed.address, next(names_beside(group, "raw"))) as member:
+        assert (settled(member.join), member.sync()[0]) == ("NONE", "NONE")
+        assert settled(lambda: member.commit(topic, 7)) == "NONE"
+        reader = Reader(cluster, group, topic)
+        reader.read(COUNT // 2)
+        killed.kill()
+        others = [each for each in cluster.brokers if each is not killed]
+        check_takes_over(cluster, member, others, topic)
+    reader.read(COUNT // 2)
+    reader.close()
+    assert reader.offsets == list(range(COUNT))
+    assert reader.assignments == 1
+    next_one = Reader(cluster, group, topic)
+    write(cluster, topic)
+    next_one.read(1)
+    next_one.close()
+    assert next_one.offsets == [COUNT]
+    back(cluster, killed, GROUPS, topic)
+
+
+def check_takes_over(cluster, member, others, topic):
+    """Who was a member is one, in the same generation; until then nobody says anything else."""
+    said = {}
+
+    def is_taken_over():
+        for broker in others:
+            said[broker.address] = heartbeat(member, broker)
+            assert said[broker.address] in PASSING | {"NONE"}, said
+        return "NONE" in said.values()
+
+    wait_until(is_taken_over, or_else=lambda: said)
+    after = coordinator(cluster, GROUPS, member.group, by=others[0])
+    (bystander,) = [each for each in others if each is not after]
+    assert said[after.address] == "NONE"
+    assert heartbeat(member, bystander) == "NOT_COORDINATOR"
+    assert committed_line(after.address, member.group, topic)[0] == 7
+    member.client = WireClient(after.address)
+    assert settled(lambda: member.commit(topic, 8)) == "NONE"
+    assert committed_line(after.address, member.group, topic)[0] == 8
+
+
+def heartbeat(member, broker):
+    with WireClient(broker.address) as member.client:
+        return member.heartbeat()
+
+
+def write(cluster, topic, *, first=0, partitions=1):
+    """So many numbers from ``first`` on."""
+    producer = Producer({"bootstrap.servers": cluster.addresses, **RECONNECT}, logger=Silent())
+    for number in range(first, first + COUNT):
+        producer.produce(topic, b"%d" % number, partition=number % partitions)
+    assert producer.flush(30) == 0
+
+
+class Reader:
+    """The only member of its group; commits each record when it has it."""
+
+    def __init__(self, cluster, group, topic):
+        self.offsets = []
+        self.assignments = 0
+        self._consumer = Consumer(
+            {
+                "bootstrap.servers": cluster.addresses,
+                "group.id": group,
+                "enable.auto.commit": False,
+                "auto.offset.reset": "earliest",
+                **RECONNECT,
+            },
+            logger=Silent(),
+        )
+        self._consumer.subscribe([topic], on_assign=self._assigned)
+
+    def _assigned(self, consumer, partitions):
+        self.assignments += 1
+
+    def read(self, count):
+        wanted = len(self.offsets) + count
+
+        def is_read():
+            message = self._consumer.poll(0.1)
+            if message is not None and not message.error():
+                self.offsets.append(message.offset())
+                wait_until(lambda: self._is_committed(message))
+            return len(self.offsets) >= wanted
+
+        wait_until(is_read, or_else=lambda: self.offsets)
+
+    def _is_committed(self, message):
+        try:
+            self._consumer.commit(message, asynchronous=False)
+        except KafkaException as failure:
+            assert failure.args[0].retriable(), failure
+            return False
+        return True
+
+    def close(self):
+        self._consumer.close()
+
+
+def test_transactions_end_in_partitions_that_others_lead(cluster, topic):
+    assert {leader for leader, _ in cluster.partitions(topic).values()} == {0, 1, 2}
+    with ConfluentTransactions().producer(cluster.addresses, "everywhere") as producer:
+        for value, end in ((b"kept", producer.commit), (b"gone", producer.abort)):
+            producer.begin()
+            for partition in range(PARTITIONS):
+                producer.send(topic, [value], partition=partition)
+            end()
+    for partition in range(PARTITIONS):
+        assert committed_values(cluster, topic, partition) == [b"kept"]
+
+
+def committed_values(cluster, topic, partition=0, *, by=None):
+    leader = cluster.partitions(topic, by=by)[partition][0]
+    with PartitionClient(cluster.brokers[leader].address, topic, partition) as client:
+        return settled_values(client)
+
+
+def test_what_was_about_to_end_is_ended_by_the_next_coordinator(cluster):
+    """No marker can be written before the coordinator is killed: who leads there is paused."""
+    name = "kept"
+    names = {name: True, next(names_beside(name, "gone")): False}
+    killed = coordinator(cluster, TRANSACTIONS, name)
+    wait_until(lambda: cluster.is_whole(TRANSACTIONS))
+    paused, other = bystanders(cluster, killed)
+    for each in names:
+        place(cluster, f"by-{each}", cluster.brokers.index(paused))
+        wait_until(lambda each=each: cluster.partitions(f"by-{each}", by=killed))
+    producers = {each: begun(each, killed, paused) for each in names}
+    paused.send(signal.SIGSTOP)
+    try:
+        index = partition_of(name, PARTITIONS)
+        wait_until(lambda: len(cluster.partitions(TRANSACTIONS, by=killed)[index][1]) == 2)
+        for each, is_commit in names.items():
+            with producers[each] as producer:
+                assert producer.ask_end(committed=is_commit) == "NONE"
+            assert state_of(killed.address, each).startswith("Prepare")
+        killed.kill()
+    finally:
+        paused.send(signal.SIGCONT)
+    for each, is_commit in names.items():
+        complete = "CompleteCommit" if is_commit else "CompleteAbort"
+        after = coordinator(cluster, TRANSACTIONS, each, by=other)
+        wait_until(lambda each=each, after=after: state_of(after.address, each) == complete)
+        expected = [b"value"] if is_commit else []
+        assert committed_values(cluster, f"by-{each}", by=other) == expected
+    back(cluster, killed, TRANSACTIONS, GROUPS)
+
+
+def bystanders(cluster, coordinating):
+    """The first can be spared: it is not the controller."""
+    known = call(coordinating.address, ApiKey.METADATA, 7, topics=[]).controller_id
+    first, second = (each for each in cluster.brokers if each is not coordinating)
+    return (second, first) if first is cluster.brokers[known] else (first, second)
+
+
+def place(cluster, topic, broker):
+    """A partition that is only there."""
+    new = NewTopic(topic, replica_assignment=[[broker]])
+    for made in cluster.admin.create_topics([new]).values():
+        made.result()
+
+
+def begun(name, coordinating, leading):
+    """Whose transaction has a record, which the second broker leads."""
+    producer, topic = WireProducer(coordinating.address, name), f"by-{name}"
+    producer.init()
+    producer.add(topic, 0)
+    with WireProducer(leading.address, name) as there:
+        there.id, there.epoch = producer.id, producer.epoch
+        assert settled(lambda: there.ask_produce(topic, b"value")) == "NONE"
+    return producer
+
+
+def test_what_is_copied_is_the_source_though_coordinators_are_killed(cluster):
+    source, target, group = "source", "target", "copiers"
+    for topic in (source, target):
+        cluster.create(topic, PARTITIONS)
+    posts = [
+        CopierOptions(
+            group=group,
+            source=source,
+            target=target,
+            transactional_id=f"copier-{number}",
+            abort_share=0.2,
+            session_ms=20_000,
+        )
+        for number in range(2)
+    ]
+    crew = Crew("confluent", cluster.addresses, posts)
+    with CopyRun(cluster.addresses, [crew], partitions=PARTITIONS) as run:
+        for internal, key in ((GROUPS, group), (TRANSACTIONS, posts[0].transactional_id)):
+            wait_until_copying([run])
+            killed = coordinator(cluster, internal, key)
+            killed.kill()
+            wait_until_copying([run])
+            back(cluster, killed, source, target, GROUPS, TRANSACTIONS)
+        wait_until_copying([run])
+        run.finish()
+        run.check()
+    assert crew.count("aborted") > 0
+
+
+def test_consumers_that_know_no_coordinator_share_a_topic_by_the_tree_alone(cluster, topic):
+    tree, group = cluster.brokers[0].setting("zookeeper.connect"), "ancients"
+    with OldConsumer(tree, group, topic, name="b") as second:
+        with OldConsumer(tree, group, topic, name="a") as first:
+            both = (first, second)
+            write(cluster, topic, partitions=PARTITIONS)
+            wait_until_read(COUNT, by=both, among=both)
+            assert sorted([*first.owned, *second.owned]) == [0, 1, 2]
+            killed = cluster.leader(topic)
+            killed.kill()
+            write(cluster, topic, first=COUNT, partitions=PARTITIONS)
+            wait_until_read(2 * COUNT, by=both, among=both)
+        back(cluster, killed, topic)
+        write(cluster, topic, first=2 * COUNT, partitions=PARTITIONS)
+        wait_until_read(3 * COUNT, by=[second], among=both)
+        assert second.owned == {0, 1, 2}
+    asked = [{"name": topic, "partition_indexes": [0, 1, 2]}]
+    answer = call(killed.address, ApiKey.OFFSET_FETCH, 0, group_id=group, topics=asked)
+    offsets = [each.committed_offset for each in answer.topics[0].partitions]
+    assert sum(offsets) == 3 * COUNT
+
+
+def wait_until_read(count, *, by, among):
+    """All numbers before ``count``, each once."""
+
+    def is_read():
+        for each in by:
+            each.poll()
+        return sum(len(each.values) for each in among) >= count
+
+    wait_until(is_read, or_else=lambda: [each.values for each in among])
+    values = [value for each in among for value in each.values]
+    assert sorted(map(int, values)) == list(range(count))

@@ -1,0 +1,281 @@
+"""A broker of Apache Kafka's and two of ours are one cluster.
+
+They lead and follow each other's partitions and control each other, coordinate each other's clients
+and inherit each other's directories.  Kafka's own tools tell them what to do.
+"""
+
+import json
+from contextlib import ExitStack
+from functools import partial
+from itertools import count, product
+
+import pytest
+
+from tests.interop.mixed_cluster import KAFKA, ODRADEK, MixedCluster
+from tests.support.cluster_traffic import Traffic
+from tests.support.committed_records import settled_values
+from tests.support.copiers import CopierOptions, Crew
+from tests.support.copy_run import CopyRun, wait_until_copying
+from tests.support.group_members import wait_until
+from tests.support.group_wire import committed
+from tests.support.java_conversation import JavaConversation, JavaTools
+from tests.support.partition_client import PartitionClient
+from tests.support.transactional_clients import ConfluentTransactions
+
+PARTITIONS = 3
+#: Each leads one; whoever leads is followed by one of the other kind first.
+ASSIGNMENT = "0:1:2,1:0:2,2:0:1"
+LED_BY_FIRST = {0: 0, 1: 1, 2: 2}
+INTERNAL = ("__consumer_offsets", "__transaction_state")
+MOVED = "moved"
+NUMBERS = count()
+
+
+@pytest.fixture(scope="module")
+def cluster(zookeeper, kafka_39_jars, tmp_path_factory):
+    directory = tmp_path_factory.mktemp("mixed")
+    mixed = MixedCluster(directory, f"{zookeeper.address}/mixed")
+    with mixed.running(KAFKA, ODRADEK, ODRADEK) as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def tool(cluster, kafka_39_jars):
+    """Runs one on the cluster; how it ended, which must be well."""
+    with JavaTools(kafka_39_jars) as tools:
+
+        def run(name, *arguments, may_fail=False):
+            ended = tools.run(name, "--bootstrap-server", cluster.addresses, *arguments)
+            assert may_fail or ended.status == 0, ended
+            return ended
+
+        yield run
+
+
+@pytest.fixture
+def events(cluster, tool):
+    """A topic of its own for a test."""
+    return created(cluster, tool, f"events-{next(NUMBERS)}")
+
+
+def created(cluster, tool, topic, *configs):
+    asked = ("--create", "--topic", topic, "--replica-assignment", ASSIGNMENT)
+    for each in ("min.insync.replicas=2", *configs):
+        asked += ("--config", each)
+    tool("TopicCommand", *asked)
+    cluster.wait_until_led_by(topic, LED_BY_FIRST)
+    return topic
+
+
+def elect_first(cluster, tool, *topics):
+    """Those that are first in their assignments lead again."""
+    asked = ("LeaderElectionCommand", "--election-type", "preferred", "--all-topic-partitions")
+    # It fails as long as one of them, of whatever topic, is not in sync.
+    wait_until(lambda: tool(*asked, may_fail=True).status == 0)
+    for topic in topics:
+        cluster.wait_until_led_by(topic, LED_BY_FIRST)
+
+
+def test_each_kind_leads_and_follows_the_other_under_either_controller(
+    cluster, tool, events, tmp_path
+):
+    kafka, ours, _ = cluster.seats
+    fill_moved(cluster, tool)
+    with Traffic(cluster.addresses, events, partitions=PARTITIONS) as traffic:
+        assert cluster.controller().kind == KAFKA
+        killed_and_back(cluster, traffic, events, ours)
+        elect_first(cluster, tool, events)
+        move(cluster, tool, tmp_path, {0: [1, 2], 1: [2, 0]})
+
+        killed_and_back(cluster, traffic, events, kafka)
+        assert cluster.controller().kind == ODRADEK
+        elect_first(cluster, tool, events)
+        move(cluster, tool, tmp_path, {0: [0, 1], 1: [1, 0]})
+
+        follower = next(each for each in cluster.seats[1:] if each is not cluster.controller())
+        killed_and_back(cluster, traffic, events, follower)
+        kafka.stop()
+        traffic.wait_for_more()
+        kafka.start(KAFKA)
+        elect_first(cluster, tool, events)
+        traffic.wait_for_more()
+    traffic.check()
+    cluster.wait_until_equal(events, PARTITIONS)
+
+
+def killed_and_back(cluster, traffic, topic, seat):
+    """What it led the others lead, meanwhile; then it follows."""
+    traffic.wait_for_more()
+    kind = seat.kind
+    seat.kill()
+    traffic.wait_for_more()
+    seat.start(kind)
+    cluster.wait_until_whole(topic)
+    assert seat.number not in cluster.leaders(topic).values()
+
+
+def fill_moved(cluster, tool):
+    """A topic with fewer replicas than there are brokers: it can be moved."""
+    tool("TopicCommand", "--create", "--topic", MOVED, "--replica-assignment", "0:1,1:0")
+    with Traffic(cluster.addresses, MOVED, partitions=2) as traffic:
+        traffic.wait_for_more()
+    traffic.check()
+
+
+def move(cluster, tool, tmp_path, wanted):
+    """To where nothing of it was, with all that is in it."""
+    before = {each: max(seat.batches(MOVED, each) for seat in cluster.seats) for each in wanted}
+    plan = [{"topic": MOVED, "partition": each, "replicas": to} for each, to in wanted.items()]
+    written = tmp_path / "plan.json"
+    written.write_text(json.dumps({"version": 1, "partitions": plan}))
+    asked = ("ReassignPartitionsCommand", "--reassignment-json-file", written)
+    tool(*asked, "--execute")
+    is_done = [f"Reassignment of partition {MOVED}-{each} is completed." for each in wanted]
+    wait_until(lambda: all(line in tool(*asked, "--verify").lines for line in is_done))
+    for partition, replicas in wanted.items():
+        for number in replicas:
+            assert cluster.seats[number].batches(MOVED, partition) == before[partition]
+    elsewhere = [(seat, at) for at, to in wanted.items() for seat in {0, 1, 2}.difference(to)]
+    wait_until(lambda: not any(cluster.seats[seat].batches(MOVED, at) for seat, at in elsewhere))
+
+
+def test_a_data_directory_is_taken_over_by_the_other_kind_and_back(cluster, tool, events):
+    kafka, ours, _ = cluster.seats
+    turns = ((ours, KAFKA), (ours, ODRADEK), (kafka, ODRADEK), (kafka, KAFKA))
+    with Traffic(cluster.addresses, events, partitions=PARTITIONS) as traffic:
+        for seat, kind in turns:
+            traffic.wait_for_more()
+            seat.stop()
+            traffic.wait_for_more()
+            seat.start(kind)
+            cluster.wait_until_whole(events)
+            elect_first(cluster, tool, events)
+        traffic.wait_for_more()
+    traffic.check()
+    cluster.wait_until_equal(events, PARTITIONS)
+
+
+@pytest.fixture(scope="module")
+def coordinated(cluster, tool):
+    """Each broker coordinates some, and one of the other kind does so after it."""
+    for topic in INTERNAL:
+        created(cluster, tool, topic, "cleanup.policy=compact")
+    return cluster
+
+
+@pytest.fixture(scope="module")
+def java(coordinated, kafka_39_jars):
+    program = JavaConversation(kafka_39_jars, "LiveTransactions.java", coordinated.addresses)
+    with program as running:
+        yield running
+
+
+class JavaProducer:
+    """Speaks as those of tests/support/transactional_clients.py."""
+
+    def __init__(self, program, transactional_id):
+        self._program, self._name = program, transactional_id
+        self._ask("producer", configs={"transactional.id": transactional_id})
+        self._ask("init")
+
+    def _ask(self, command, **fields):
+        return self._program.ask(command, name=self._name, **fields)
+
+    def begin(self):
+        self._ask("begin")
+
+    def send(self, topic, values, *, partition):
+        texts = [each.decode() for each in values]
+        sent = self._ask("send", topic=topic, partition=partition, values=texts)["sent"]
+        assert all(isinstance(each, int) for each in sent), sent
+
+    def send_offset(self, group, topic, offset):
+        self._ask("offsets", group=group, topic=topic, offset=offset)
+
+    def commit(self):
+        self._ask("commit")
+
+    def abort(self):
+        self._ask("abort")
+
+
+@pytest.fixture(params=["java", "confluent"])
+def new_producer(request, coordinated):
+    """Opens a transactional producer of the library, until the end of the test."""
+    with ExitStack() as stack:
+
+        def opened(transactional_id):
+            if request.param == "java":
+                return JavaProducer(request.getfixturevalue("java"), transactional_id)
+            producers = ConfluentTransactions()
+            opening = producers.producer(coordinated.addresses, transactional_id)
+            return stack.enter_context(opening)
+
+        yield opened
+
+
+def test_transactions_end_everywhere_whoever_coordinates_them_and_their_groups(
+    coordinated, tool, events, new_producer
+):
+    elect_first(coordinated, tool, events, *INTERNAL)
+    expected = []
+    for at, of_group in product(coordinated.seats[:2], repeat=2):
+        prefix = f"{events}-{at.kind}-{of_group.kind}"
+        group = coordinated.name_coordinated_by(of_group, INTERNAL[0], prefix)
+        producer = new_producer(coordinated.name_coordinated_by(at, INTERNAL[1], prefix))
+        for offset, end in ((7, producer.commit), (9, producer.abort)):
+            producer.begin()
+            write_everywhere(producer, events, f"{prefix} {offset}")
+            producer.send_offset(group, events, offset)
+            end()
+        expected.append(f"{prefix} 7".encode())
+        seen = partial(committed, of_group.address, group)
+        wait_until(lambda seen=seen: seen() == {(events, 0): 7}, or_else=seen)
+    assert committed_everywhere(coordinated, events) == [expected] * PARTITIONS
+
+
+def write_everywhere(producer, topic, value):
+    for partition in range(PARTITIONS):
+        producer.send(topic, [value.encode()], partition=partition)
+
+
+def committed_everywhere(cluster, topic):
+    found = []
+    for partition, leader in cluster.leaders(topic).items():
+        with PartitionClient(cluster.seats[leader].address, topic, partition) as client:
+            found.append(settled_values(client))
+    return found
+
+
+def test_what_is_copied_is_the_source_though_coordinators_of_both_kinds_are_killed(
+    coordinated, tool
+):
+    source, target = (created(coordinated, tool, name) for name in ("source", "target"))
+    topics = (source, target, *INTERNAL)
+    elect_first(coordinated, tool, *topics)
+    kafka, ours, _ = coordinated.seats
+    group = coordinated.name_coordinated_by(kafka, INTERNAL[0], "copiers")
+    posts = [
+        CopierOptions(
+            group=group,
+            source=source,
+            target=target,
+            transactional_id=coordinated.name_coordinated_by(seat, INTERNAL[1], "copier"),
+            abort_share=0.2,
+            session_ms=20_000,
+        )
+        for seat in (kafka, ours)
+    ]
+    crew = Crew("confluent", coordinated.addresses, posts)
+    with CopyRun(coordinated.addresses, [crew], partitions=PARTITIONS) as run:
+        for seat in (kafka, ours):
+            kind = seat.kind
+            wait_until_copying([run])
+            seat.kill()
+            wait_until_copying([run])
+            seat.start(kind)
+            elect_first(coordinated, tool, *topics)
+        wait_until_copying([run])
+        run.finish()
+        run.check()
+    assert crew.count("aborted") > 0

@@ -70,7 +70,7 @@ class Seat:
         assert self.kind is not None, f"broker {self.number} is not running"
         return self._kafka if self.kind == KAFKA else self._odradek
 
-    def start(self, kind: str) -> None:
+    def start(self, kind: str | None) -> None:
         assert self.kind is None, f"broker {self.number} is running"
         self.kind = kind
         self._broker.start()
@@ -129,6 +129,15 @@ class MixedCluster:
 
         wait_until(agree, or_else=lambda: found)
         return self.seats[found.pop()]
+
+    def let_control(self, seat: Seat) -> None:
+        """Whoever is left is the controller."""
+        if self.controller() is not seat:
+            others = [(each, each.kind) for each in self.seats if each is not seat]
+            for each, _ in others:
+                each.stop()
+            for each, kind in others:
+                each.start(kind)
 
     def leaders(self, topic: str) -> dict[int, int]:
         return {number: leader for number, (leader, _) in self._states(topic)[0].items()}

@@ -80,9 +80,9 @@ def test_each_kind_leads_and_follows_the_other_under_either_controller(
     cluster, tool, events, tmp_path
 ):
     kafka, ours, _ = cluster.seats
+    cluster.let_control(kafka)
     fill_moved(cluster, tool)
     with Traffic(cluster.addresses, events, partitions=PARTITIONS) as traffic:
-        assert cluster.controller().kind == KAFKA
         killed_and_back(cluster, traffic, events, ours)
         elect_first(cluster, tool, events)
         move(cluster, tool, tmp_path, {0: [1, 2], 1: [2, 0]})

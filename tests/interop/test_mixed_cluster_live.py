@@ -22,6 +22,7 @@ from tests.support.java_conversation import JavaConversation, JavaTools
 from tests.support.partition_client import PartitionClient
 from tests.support.transactional_clients import ConfluentTransactions
 
+KINDS = (KAFKA, ODRADEK, ODRADEK)
 PARTITIONS = 3
 #: Each leads one; whoever leads is followed by one of the other kind first.
 ASSIGNMENT = "0:1:2,1:0:2,2:0:1"
@@ -32,24 +33,31 @@ NUMBERS = count()
 
 
 @pytest.fixture(scope="module")
-def cluster(zookeeper, kafka_39_jars, tmp_path_factory):
+def mixed(zookeeper, kafka_39_jars, tmp_path_factory):
     directory = tmp_path_factory.mktemp("mixed")
-    mixed = MixedCluster(directory, f"{zookeeper.address}/mixed")
-    with mixed.running(KAFKA, ODRADEK, ODRADEK) as running:
+    with MixedCluster(directory, f"{zookeeper.address}/mixed").running(*KINDS) as running:
         yield running
 
 
 @pytest.fixture(scope="module")
-def tool(cluster, kafka_39_jars):
+def tool(mixed, kafka_39_jars):
     """Runs one on the cluster; how it ended, which must be well."""
     with JavaTools(kafka_39_jars) as tools:
 
         def run(name, *arguments, may_fail=False):
-            ended = tools.run(name, "--bootstrap-server", cluster.addresses, *arguments)
+            ended = tools.run(name, "--bootstrap-server", mixed.addresses, *arguments)
             assert may_fail or ended.status == 0, ended
             return ended
 
         yield run
+
+
+@pytest.fixture(scope="module")
+def cluster(mixed, tool):
+    """Each broker coordinates something, and one of the other kind does so after it."""
+    for topic in INTERNAL:
+        created(mixed, tool, topic, "cleanup.policy=compact")
+    return mixed
 
 
 @pytest.fixture
@@ -156,16 +164,8 @@ def test_a_data_directory_is_taken_over_by_the_other_kind_and_back(cluster, tool
 
 
 @pytest.fixture(scope="module")
-def coordinated(cluster, tool):
-    """Each broker coordinates some, and one of the other kind does so after it."""
-    for topic in INTERNAL:
-        created(cluster, tool, topic, "cleanup.policy=compact")
-    return cluster
-
-
-@pytest.fixture(scope="module")
-def java(coordinated, kafka_39_jars):
-    program = JavaConversation(kafka_39_jars, "LiveTransactions.java", coordinated.addresses)
+def java(cluster, kafka_39_jars):
+    program = JavaConversation(kafka_39_jars, "LiveTransactions.java", cluster.addresses)
     with program as running:
         yield running
 
@@ -200,7 +200,7 @@ class JavaProducer:
 
 
 @pytest.fixture(params=["java", "confluent"])
-def new_producer(request, coordinated):
+def new_producer(request, cluster):
     """Opens a transactional producer of the library, until the end of the test."""
     with ExitStack() as stack:
 
@@ -208,21 +208,21 @@ def new_producer(request, coordinated):
             if request.param == "java":
                 return JavaProducer(request.getfixturevalue("java"), transactional_id)
             producers = ConfluentTransactions()
-            opening = producers.producer(coordinated.addresses, transactional_id)
+            opening = producers.producer(cluster.addresses, transactional_id)
             return stack.enter_context(opening)
 
         yield opened
 
 
 def test_transactions_end_everywhere_whoever_coordinates_them_and_their_groups(
-    coordinated, tool, events, new_producer
+    cluster, tool, events, new_producer
 ):
-    elect_first(coordinated, tool, events, *INTERNAL)
+    elect_first(cluster, tool, events, *INTERNAL)
     expected = []
-    for at, of_group in product(coordinated.seats[:2], repeat=2):
+    for at, of_group in product(cluster.seats[:2], repeat=2):
         prefix = f"{events}-{at.kind}-{of_group.kind}"
-        group = coordinated.name_coordinated_by(of_group, INTERNAL[0], prefix)
-        producer = new_producer(coordinated.name_coordinated_by(at, INTERNAL[1], prefix))
+        group = cluster.name_coordinated_by(of_group, INTERNAL[0], prefix)
+        producer = new_producer(cluster.name_coordinated_by(at, INTERNAL[1], prefix))
         for offset, end in ((7, producer.commit), (9, producer.abort)):
             producer.begin()
             write_everywhere(producer, events, f"{prefix} {offset}")
@@ -231,7 +231,7 @@ def test_transactions_end_everywhere_whoever_coordinates_them_and_their_groups(
         expected.append(f"{prefix} 7".encode())
         seen = partial(committed, of_group.address, group)
         wait_until(lambda seen=seen: seen() == {(events, 0): 7}, or_else=seen)
-    assert committed_everywhere(coordinated, events) == [expected] * PARTITIONS
+    assert committed_everywhere(cluster, events) == [expected] * PARTITIONS
 
 
 def write_everywhere(producer, topic, value):
@@ -248,33 +248,33 @@ def committed_everywhere(cluster, topic):
 
 
 def test_what_is_copied_is_the_source_though_coordinators_of_both_kinds_are_killed(
-    coordinated, tool
+    cluster, tool
 ):
-    source, target = (created(coordinated, tool, name) for name in ("source", "target"))
+    source, target = (created(cluster, tool, name) for name in ("source", "target"))
     topics = (source, target, *INTERNAL)
-    elect_first(coordinated, tool, *topics)
-    kafka, ours, _ = coordinated.seats
-    group = coordinated.name_coordinated_by(kafka, INTERNAL[0], "copiers")
+    elect_first(cluster, tool, *topics)
+    kafka, ours, _ = cluster.seats
+    group = cluster.name_coordinated_by(kafka, INTERNAL[0], "copiers")
     posts = [
         CopierOptions(
             group=group,
             source=source,
             target=target,
-            transactional_id=coordinated.name_coordinated_by(seat, INTERNAL[1], "copier"),
+            transactional_id=cluster.name_coordinated_by(seat, INTERNAL[1], "copier"),
             abort_share=0.2,
             session_ms=20_000,
         )
         for seat in (kafka, ours)
     ]
-    crew = Crew("confluent", coordinated.addresses, posts)
-    with CopyRun(coordinated.addresses, [crew], partitions=PARTITIONS) as run:
+    crew = Crew("confluent", cluster.addresses, posts)
+    with CopyRun(cluster.addresses, [crew], partitions=PARTITIONS) as run:
         for seat in (kafka, ours):
             kind = seat.kind
             wait_until_copying([run])
             seat.kill()
             wait_until_copying([run])
             seat.start(kind)
-            elect_first(coordinated, tool, *topics)
+            elect_first(cluster, tool, *topics)
         wait_until_copying([run])
         run.finish()
         run.check()

@@ -7,7 +7,7 @@ import signal
 from itertools import count
 
 import pytest
-from confluent_kafka import Consumer, KafkaError, KafkaException, Producer
+from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka.admin import NewTopic
 
 from odradek.protocol.api_keys import ApiKey
@@ -21,7 +21,7 @@ from tests.support.group_readers import commit
 from tests.support.group_wire import WireMember, committed_line
 from tests.support.old_consumer import OldConsumer
 from tests.support.partition_client import PartitionClient
-from tests.support.persistent_load import RECONNECT, Silent
+from tests.support.sole_reader import COUNT, SoleReader, write_numbers
 from tests.support.transaction_wire import PASSING, WireProducer, settled, state_of
 from tests.support.transactional_clients import ConfluentTransactions
 from tests.support.wire_client import WireClient, call
@@ -35,7 +35,6 @@ SETTINGS = (
 )
 #: Of the internal topics, too.
 PARTITIONS = 3
-COUNT = 60
 NUMBERS = count()
 
 
@@ -107,11 +106,11 @@ def test_groups_go_on_at_their_last_commit_when_their_coordinator_is_killed(clus
     group = "readers"
     killed = coordinator(cluster, GROUPS, group)
     wait_until(lambda: cluster.is_whole(GROUPS))
-    write(cluster, topic)
+    write_numbers(cluster.addresses, topic)
     with WireMember(killed.address, next(names_beside(group, "raw"))) as member:
         assert (settled(member.join), member.sync()[0]) == ("NONE", "NONE")
         assert settled(lambda: member.commit(topic, 7)) == "NONE"
-        reader = Reader(cluster, group, topic)
+        reader = SoleReader(cluster.addresses, group, topic)
         reader.read(COUNT // 2)
         killed.kill()
     others = [each for each in cluster.brokers if each is not killed]
@@ -120,8 +119,8 @@ def test_groups_go_on_at_their_last_commit_when_their_coordinator_is_killed(clus
     reader.close()
     assert reader.offsets == list(range(COUNT))
     assert reader.assignments == 1
-    next_one = Reader(cluster, group, topic)
-    write(cluster, topic)
+    next_one = SoleReader(cluster.addresses, group, topic)
+    write_numbers(cluster.addresses, topic)
     next_one.read(1)
     next_one.close()
     assert next_one.offsets == [COUNT]
@@ -152,59 +151,6 @@ def check_takes_over(cluster, member, others, topic):
 def heartbeat(member, broker):
     with WireClient(broker.address) as member.client:
         return member.heartbeat()
-
-
-def write(cluster, topic, *, first=0, partitions=1):
-    """So many numbers from ``first`` on."""
-    producer = Producer({"bootstrap.servers": cluster.addresses, **RECONNECT}, logger=Silent())
-    for number in range(first, first + COUNT):
-        producer.produce(topic, b"%d" % number, partition=number % partitions)
-    assert producer.flush(30) == 0
-
-
-class Reader:
-    """The only member of its group; commits each record when it has it."""
-
-    def __init__(self, cluster, group, topic):
-        self.offsets = []
-        self.assignments = 0
-        self._consumer = Consumer(
-            {
-                "bootstrap.servers": cluster.addresses,
-                "group.id": group,
-                "enable.auto.commit": False,
-                "auto.offset.reset": "earliest",
-                **RECONNECT,
-            },
-            logger=Silent(),
-        )
-        self._consumer.subscribe([topic], on_assign=self._assigned)
-
-    def _assigned(self, consumer, partitions):
-        self.assignments += 1
-
-    def read(self, count):
-        wanted = len(self.offsets) + count
-
-        def is_read():
-            message = self._consumer.poll(0.1)
-            if message is not None and not message.error():
-                self.offsets.append(message.offset())
-                wait_until(lambda: self._is_committed(message))
-            return len(self.offsets) >= wanted
-
-        wait_until(is_read, or_else=lambda: self.offsets)
-
-    def _is_committed(self, message):
-        try:
-            self._consumer.commit(message, asynchronous=False)
-        except KafkaException as failure:
-            assert failure.args[0].retriable(), failure
-            return False
-        return True
-
-    def close(self):
-        self._consumer.close()
 
 
 def test_transactions_end_in_partitions_that_others_lead(cluster, topic):
@@ -273,7 +219,7 @@ def begun(name, coordinating, leading):
 
 
 def test_what_is_copied_is_the_source_though_coordinators_are_killed(cluster):
-    """By aiokafka: librdkafka (2.16) may wait for ever for a thread of the broker that is gone."""
+    """By aiokafka: librdkafka waits for group coordinators that are gone (its issue 5511)."""
     source, target, group = "source", "target", "copiers"
     for topic in (source, target):
         created(cluster, topic)
@@ -308,15 +254,15 @@ def test_consumers_that_know_no_coordinator_share_a_topic_by_the_tree_alone(clus
     with OldConsumer(tree, group, topic, name="b") as second:
         with OldConsumer(tree, group, topic, name="a") as first:
             both = (first, second)
-            write(cluster, topic, partitions=PARTITIONS)
+            write_numbers(cluster.addresses, topic, partitions=PARTITIONS)
             wait_until_read(COUNT, by=both, among=both)
             assert sorted([*first.owned, *second.owned]) == [0, 1, 2]
             killed = cluster.leader(topic)
             killed.kill()
-            write(cluster, topic, first=COUNT, partitions=PARTITIONS)
+            write_numbers(cluster.addresses, topic, first=COUNT, partitions=PARTITIONS)
             wait_until_read(2 * COUNT, by=both, among=both)
         back(cluster, killed, topic)
-        write(cluster, topic, first=2 * COUNT, partitions=PARTITIONS)
+        write_numbers(cluster.addresses, topic, first=2 * COUNT, partitions=PARTITIONS)
         wait_until_read(3 * COUNT, by=[second], among=both)
         assert second.owned == {0, 1, 2}
     asked = [{"name": topic, "partition_indexes": [0, 1, 2]}]

@@ -85,7 +85,9 @@ class Seat:
 
     def batches(self, topic: str, partition: int) -> bytes:
         """What the segments of its replica hold, one after the other."""
-        segments = sorted((self.data_dir / f"{topic}-{partition}").glob(f"*{Content.BATCHES.value}"))
+        segments = sorted(
+            (self.data_dir / f"{topic}-{partition}").glob(f"*{Content.BATCHES.value}")
+        )
         return b"".join(each.read_bytes() for each in segments)
 
     def check_log(self) -> None:

@@ -17,9 +17,11 @@ from tests.support.committed_records import settled_values
 from tests.support.copiers import CopierOptions, Crew
 from tests.support.copy_run import CopyRun, wait_until_copying
 from tests.support.group_members import wait_until
+from tests.support.group_readers import commit
 from tests.support.group_wire import committed
 from tests.support.java_conversation import JavaConversation, JavaTools
 from tests.support.partition_client import PartitionClient
+from tests.support.sole_reader import COUNT, SoleReader, write_numbers
 from tests.support.transactional_clients import ConfluentTransactions
 
 KINDS = (KAFKA, ODRADEK, ODRADEK)
@@ -247,14 +249,36 @@ def committed_everywhere(cluster, topic):
     return found
 
 
-def test_what_is_copied_is_the_source_though_coordinators_of_both_kinds_are_killed(
-    cluster, tool
+@pytest.mark.parametrize("number", [0, 1])
+def test_a_group_goes_on_at_its_last_commit_with_a_coordinator_of_the_other_kind(
+    cluster, tool, events, number
 ):
+    elect_first(cluster, tool, events, *INTERNAL)
+    killed = cluster.seats[number]
+    kind = killed.kind
+    group = cluster.name_coordinated_by(killed, INTERNAL[0], f"readers-of-{events}")
+    write_numbers(cluster.addresses, events)
+    reader = SoleReader(cluster.addresses, group, events)
+    reader.read(COUNT // 2)
+    killed.kill()
+    reader.read(COUNT // 2)
+    reader.close()
+    assert (reader.offsets, reader.assignments) == ([*range(COUNT)], 1)
+    killed.start(kind)
+    write_numbers(cluster.addresses, events)
+    after = SoleReader(cluster.addresses, group, events)
+    after.read(COUNT)
+    after.close()
+    assert after.offsets == [*range(COUNT, 2 * COUNT)]
+
+
+def test_what_is_copied_is_the_source_though_coordinators_of_both_kinds_are_killed(cluster, tool):
     source, target = (created(cluster, tool, name) for name in ("source", "target"))
     topics = (source, target, *INTERNAL)
     elect_first(cluster, tool, *topics)
     kafka, ours, _ = cluster.seats
     group = cluster.name_coordinated_by(kafka, INTERNAL[0], "copiers")
+    commit(cluster.addresses, group, {(source, number): 0 for number in range(PARTITIONS)})
     posts = [
         CopierOptions(
             group=group,
@@ -262,11 +286,11 @@ def test_what_is_copied_is_the_source_though_coordinators_of_both_kinds_are_kill
             target=target,
             transactional_id=cluster.name_coordinated_by(seat, INTERNAL[1], "copier"),
             abort_share=0.2,
-            session_ms=20_000,
+            partitions=[seat.number],
         )
-        for seat in (kafka, ours)
+        for seat in cluster.seats
     ]
-    crew = Crew("confluent", cluster.addresses, posts)
+    crew = Crew("aiokafka", cluster.addresses, posts)
     with CopyRun(cluster.addresses, [crew], partitions=PARTITIONS) as run:
         for seat in (kafka, ours):
             kind = seat.kind

@@ -83,11 +83,12 @@ class Seat:
         self._broker.kill()
         self.kind = None
 
+    def log_dir(self, topic: str, partition: int) -> Path:
+        return self.data_dir / f"{topic}-{partition}"
+
     def batches(self, topic: str, partition: int) -> bytes:
         """What the segments of its replica hold, one after the other."""
-        segments = sorted(
-            (self.data_dir / f"{topic}-{partition}").glob(f"*{Content.BATCHES.value}")
-        )
+        segments = sorted(self.log_dir(topic, partition).glob(f"*{Content.BATCHES.value}"))
         return b"".join(each.read_bytes() for each in segments)
 
     def check_log(self) -> None:

@@ -5,14 +5,17 @@ and inherit each other's directories.  Kafka's own tools tell them what to do.
 """
 
 import json
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from functools import partial
 from itertools import count, product
 
 import pytest
 
+from odradek.protocol.error_codes import ErrorCode
+from odradek.protocol.records.record import Record
 from tests.interop.mixed_cluster import KAFKA, ODRADEK, MixedCluster
-from tests.support.cluster_traffic import Traffic
+from tests.support.batches import batch_of
+from tests.support.cluster_traffic import LOOSE, Traffic
 from tests.support.committed_records import settled_values
 from tests.support.copiers import CopierOptions, Crew
 from tests.support.copy_run import CopyRun, wait_until_copying
@@ -21,6 +24,7 @@ from tests.support.group_readers import commit
 from tests.support.group_wire import committed
 from tests.support.java_conversation import JavaConversation, JavaTools
 from tests.support.partition_client import PartitionClient
+from tests.support.persistent_load import PersistentProducer
 from tests.support.sole_reader import COUNT, SoleReader, write_numbers
 from tests.support.transactional_clients import ConfluentTransactions
 
@@ -30,7 +34,6 @@ PARTITIONS = 3
 ASSIGNMENT = "0:1:2,1:0:2,2:0:1"
 LED_BY_FIRST = {0: 0, 1: 1, 2: 2}
 INTERNAL = ("__consumer_offsets", "__transaction_state")
-MOVED = "moved"
 NUMBERS = count()
 
 
@@ -86,31 +89,52 @@ def elect_first(cluster, tool, *topics):
         cluster.wait_until_led_by(topic, LED_BY_FIRST)
 
 
-def test_each_kind_leads_and_follows_the_other_under_either_controller(
+def test_each_kind_leads_and_follows_the_other_under_a_controller_of_kafkas(
     cluster, tool, events, tmp_path
 ):
     kafka, ours, _ = cluster.seats
     cluster.let_control(kafka)
-    fill_moved(cluster, tool)
-    with Traffic(cluster.addresses, events, partitions=PARTITIONS) as traffic:
+    with under_load(cluster, tool, events) as traffic:
         killed_and_back(cluster, traffic, events, ours)
         elect_first(cluster, tool, events)
-        move(cluster, tool, tmp_path, {0: [1, 2], 1: [2, 0]})
+        administer(cluster, tool, tmp_path)
+        assert cluster.controller() is kafka
 
+
+def test_each_kind_leads_and_follows_the_other_under_a_controller_of_ours(
+    cluster, tool, events, tmp_path
+):
+    kafka, *ours = cluster.seats
+    with under_load(cluster, tool, events) as traffic:
         killed_and_back(cluster, traffic, events, kafka)
-        assert cluster.controller().kind == ODRADEK
         elect_first(cluster, tool, events)
-        move(cluster, tool, tmp_path, {0: [0, 1], 1: [1, 0]})
-
-        follower = next(each for each in cluster.seats[1:] if each is not cluster.controller())
+        administer(cluster, tool, tmp_path)
+        controller = cluster.controller()
+        assert controller in ours
+        (follower,) = [each for each in ours if each is not controller]
         killed_and_back(cluster, traffic, events, follower)
         kafka.stop()
         traffic.wait_for_more()
         kafka.start(KAFKA)
-        elect_first(cluster, tool, events)
+
+
+@contextmanager
+def under_load(cluster, tool, topic):
+    """Nothing that is acknowledged is lost, and in the end all replicas are the same."""
+    loose = created(cluster, tool, f"loose-{next(NUMBERS)}")
+    # Followers have to part with what they have of this, and a new leader has not.
+    unsafe = PersistentProducer(
+        cluster.addresses, loose, name="loose", partitions=PARTITIONS, **LOOSE
+    )
+    unsafe.start()
+    with Traffic(cluster.addresses, topic, partitions=PARTITIONS) as traffic:
+        yield traffic
+        elect_first(cluster, tool, topic, loose)
         traffic.wait_for_more()
+    unsafe.stop()
     traffic.check()
-    cluster.wait_until_equal(events, PARTITIONS)
+    for each in (topic, loose):
+        cluster.wait_until_equal(each, PARTITIONS)
 
 
 def killed_and_back(cluster, traffic, topic, seat):
@@ -124,29 +148,49 @@ def killed_and_back(cluster, traffic, topic, seat):
     assert seat.number not in cluster.leaders(topic).values()
 
 
-def fill_moved(cluster, tool):
-    """A topic with fewer replicas than there are brokers: it can be moved."""
-    tool("TopicCommand", "--create", "--topic", MOVED, "--replica-assignment", "0:1,1:0")
-    with Traffic(cluster.addresses, MOVED, partitions=2) as traffic:
-        traffic.wait_for_more()
-    traffic.check()
+def administer(cluster, tool, tmp_path):
+    """A topic is moved, grows, is configured and deleted, by tools."""
+    topic = f"short-lived-{next(NUMBERS)}"
+    named, entity = ("--topic", topic), ("--entity-type", "topics", "--entity-name", topic)
+    tool("TopicCommand", "--create", *named, "--replica-assignment", "0:1,1:0")
+    write_numbers(cluster.addresses, topic, partitions=2)
+    move(cluster, tool, tmp_path / "plan.json", topic, {0: [1, 2], 1: [2, 0]})
+    more = "1:2,2:0,0:2"
+    tool("TopicCommand", "--alter", *named, "--partitions", 3, "--replica-assignment", more)
+    wait_until(lambda: cluster.leaders(topic) == {0: 1, 1: 2, 2: 0})
+    tool("ConfigCommand", "--alter", *entity, "--add-config", "max.message.bytes=100")
+    for partition, leader in cluster.leaders(topic).items():
+        seat = cluster.seats[leader]
+        wait_until(lambda at=partition, seat=seat: is_too_large(seat, topic, b"x" * 200, at))
+    tool("TopicCommand", "--delete", *named)
+    logs = [seat.log_dir(topic, partition) for seat in cluster.seats for partition in range(3)]
+    wait_until(lambda: not any(each.exists() for each in logs))
 
 
-def move(cluster, tool, tmp_path, wanted):
+def move(cluster, tool, plan, topic, wanted):
     """To where nothing of it was, with all that is in it."""
-    before = {each: max(seat.batches(MOVED, each) for seat in cluster.seats) for each in wanted}
-    plan = [{"topic": MOVED, "partition": each, "replicas": to} for each, to in wanted.items()]
-    written = tmp_path / "plan.json"
-    written.write_text(json.dumps({"version": 1, "partitions": plan}))
-    asked = ("ReassignPartitionsCommand", "--reassignment-json-file", written)
+    before = [
+        cluster.seats[leader].batches(topic, at) for at, leader in cluster.leaders(topic).items()
+    ]
+    moves = [{"topic": topic, "partition": at, "replicas": to} for at, to in wanted.items()]
+    plan.write_text(json.dumps({"version": 1, "partitions": moves}))
+    asked = ("ReassignPartitionsCommand", "--reassignment-json-file", plan)
     tool(*asked, "--execute")
-    is_done = [f"Reassignment of partition {MOVED}-{each} is completed." for each in wanted]
+    is_done = [f"Reassignment of partition {topic}-{at} is completed." for at in wanted]
     wait_until(lambda: all(line in tool(*asked, "--verify").lines for line in is_done))
-    for partition, replicas in wanted.items():
-        for number in replicas:
-            assert cluster.seats[number].batches(MOVED, partition) == before[partition]
-    elsewhere = [(seat, at) for at, to in wanted.items() for seat in {0, 1, 2}.difference(to)]
-    wait_until(lambda: not any(cluster.seats[seat].batches(MOVED, at) for seat, at in elsewhere))
+    for at, to in wanted.items():
+        assert [cluster.seats[each].batches(topic, at) for each in to] == [before[at]] * 2
+        (elsewhere,) = {0, 1, 2}.difference(to)
+        left = cluster.seats[elsewhere].log_dir(topic, at)
+        wait_until(lambda left=left: not left.exists())
+
+
+def is_too_large(seat, topic, value, partition):
+    """As the leader of the partition knows its configuration."""
+    with PartitionClient(seat.address, topic, partition) as client:
+        answer = client.produce(batch_of(Record(0, 0, None, value, ())))
+    assert answer.error_code in (0, ErrorCode.MESSAGE_TOO_LARGE.code)
+    return answer.error_code != 0
 
 
 def test_a_data_directory_is_taken_over_by_the_other_kind_and_back(cluster, tool, events):

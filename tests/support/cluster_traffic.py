@@ -7,7 +7,7 @@
 Owner: the thread of the test; both have one of their own.
 """
 
-from typing import Self
+from typing import Any, Self
 
 from tests.support.group_members import wait_until
 from tests.support.histories import check
@@ -16,13 +16,17 @@ from tests.support.persistent_load import PersistentConsumer, PersistentProducer
 ENOUGH = 200
 
 
-class Traffic:
-    """Idempotent, and acknowledged by all replicas in sync."""
+#: Of producers that ask for little: whoever leads next may lack what they have written.
+LOOSE = {"enable.idempotence": False, "acks": "1"}
 
-    def __init__(self, addresses: str, topic: str, *, partitions: int) -> None:
+
+class Traffic:
+    """Idempotent, and acknowledged by all replicas in sync; unless it is told otherwise."""
+
+    def __init__(self, addresses: str, topic: str, *, partitions: int, **more: Any) -> None:
         self._topic = topic
         self._producer = PersistentProducer(
-            addresses, topic, name="producer", partitions=partitions
+            addresses, topic, name="producer", partitions=partitions, **more
         )
         self._consumer = PersistentConsumer(addresses, topic, partitions=partitions)
 

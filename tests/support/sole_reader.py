@@ -64,7 +64,8 @@ class SoleReader:
         try:
             self._consumer.commit(message, asynchronous=False)
         except KafkaException as failure:
-            assert failure.args[0].retriable(), failure
+            if not failure.args[0].retriable():
+                raise
             return False
         return True
 

@@ -29,7 +29,7 @@ KAFKA, ODRADEK = "kafka", "odradek"
 #: Of both kinds.
 SETTINGS: Mapping[str, str] = {
     "inter.broker.protocol.version": "3.9",
-    "zookeeper.session.timeout.ms": "3000",
+    "zookeeper.session.timeout.ms": "5000",
     "replica.lag.time.max.ms": "5000",
     "replica.fetch.wait.max.ms": "100",
     "replica.fetch.backoff.ms": "100",

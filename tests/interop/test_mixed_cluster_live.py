@@ -113,9 +113,6 @@ def test_each_kind_leads_and_follows_the_other_under_a_controller_of_ours(
         assert controller in ours
         (follower,) = [each for each in ours if each is not controller]
         killed_and_back(cluster, traffic, events, follower)
-        kafka.stop()
-        traffic.wait_for_more()
-        kafka.start(KAFKA)
 
 
 @contextmanager

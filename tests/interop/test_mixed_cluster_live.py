@@ -192,11 +192,16 @@ def is_too_large(seat, topic, value, partition):
 
 def test_a_data_directory_is_taken_over_by_the_other_kind_and_back(cluster, tool, events):
     kafka, ours, _ = cluster.seats
-    turns = ((ours, KAFKA), (ours, ODRADEK), (kafka, ODRADEK), (kafka, KAFKA))
+    turns = (
+        (ours, ours.stop, KAFKA),
+        (ours, ours.kill, ODRADEK),
+        (kafka, kafka.stop, ODRADEK),
+        (kafka, kafka.kill, KAFKA),
+    )
     with Traffic(cluster.addresses, events, partitions=PARTITIONS) as traffic:
-        for seat, kind in turns:
+        for seat, end, kind in turns:
             traffic.wait_for_more()
-            seat.stop()
+            end()
             traffic.wait_for_more()
             seat.start(kind)
             cluster.wait_until_whole(events)

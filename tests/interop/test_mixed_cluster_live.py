@@ -295,33 +295,11 @@ def committed_everywhere(cluster, topic):
     return found
 
 
-@pytest.mark.parametrize("number", [0, 1])
-def test_a_group_goes_on_at_its_last_commit_with_a_coordinator_of_the_other_kind(
-    cluster, tool, events, number
-):
-    elect_first(cluster, tool, events, *INTERNAL)
-    killed = cluster.seats[number]
-    kind = killed.kind
-    group = cluster.name_coordinated_by(killed, INTERNAL[0], f"readers-of-{events}")
-    write_numbers(cluster.addresses, events)
-    reader = SoleReader(cluster.addresses, group, events)
-    reader.read(COUNT // 2)
-    killed.kill()
-    reader.read(COUNT // 2)
-    reader.close()
-    assert (reader.offsets, reader.assignments) == ([*range(COUNT)], 1)
-    killed.start(kind)
-    write_numbers(cluster.addresses, events)
-    after = SoleReader(cluster.addresses, group, events)
-    after.read(COUNT)
-    after.close()
-    assert after.offsets == [*range(COUNT, 2 * COUNT)]
-
-
-def test_what_is_copied_is_the_source_though_coordinators_of_both_kinds_are_killed(cluster, tool):
+def test_groups_and_copiers_go_on_when_coordinators_of_both_kinds_are_killed(cluster, tool, events):
     source, target = (created(cluster, tool, name) for name in ("source", "target"))
-    topics = (source, target, *INTERNAL)
+    topics = (events, source, target, *INTERNAL)
     elect_first(cluster, tool, *topics)
+    write_numbers(cluster.addresses, events)
     kafka, ours, _ = cluster.seats
     group = cluster.name_coordinated_by(kafka, INTERNAL[0], "copiers")
     commit(cluster.addresses, group, {(source, number): 0 for number in range(PARTITIONS)})
@@ -338,10 +316,11 @@ def test_what_is_copied_is_the_source_though_coordinators_of_both_kinds_are_kill
     ]
     crew = Crew("aiokafka", cluster.addresses, posts)
     with CopyRun(cluster.addresses, [crew], partitions=PARTITIONS) as run:
-        for seat in (kafka, ours):
-            kind = seat.kind
+        for seat, heir in ((kafka, ours), (ours, kafka)):
             wait_until_copying([run])
-            seat.kill()
+            kind = seat.kind
+            with reading_on(cluster, events, coordinators=(seat, heir)):
+                seat.kill()
             wait_until_copying([run])
             seat.start(kind)
             elect_first(cluster, tool, *topics)
@@ -349,3 +328,17 @@ def test_what_is_copied_is_the_source_though_coordinators_of_both_kinds_are_kill
         run.finish()
         run.check()
     assert crew.count("aborted") > 0
+
+
+@contextmanager
+def reading_on(cluster, topic, *, coordinators):
+    """A group, by the same member, at its last commit: though the second coordinates by then."""
+    first, second = coordinators
+    group = cluster.name_coordinated_by(first, INTERNAL[0], f"readers-{first.number}")
+    reader = SoleReader(cluster.addresses, group, topic)
+    reader.read(COUNT // 2)
+    yield
+    reader.read(COUNT // 2)
+    reader.close()
+    assert (reader.offsets, reader.assignments) == ([*range(COUNT)], 1)
+    assert committed(second.address, group) == {(topic, 0): COUNT}

@@ -8,7 +8,7 @@ import pytest
 
 from tests.support.broker_process import BrokerProcess
 from tests.support.copiers import CopierOptions, Crew
-from tests.support.copy_run import CopyRun
+from tests.support.copy_run import CATCH_UP_S, CopyRun, wait_until_copying
 from tests.support.crash_rounds import seeds, told
 from tests.support.group_members import wait_until
 from tests.support.group_readers import commit
@@ -25,7 +25,6 @@ PARTITIONS = 2
 ROUNDS = 30
 LIFE_S_MAX = 0.3
 TIMEOUT_MS = 2_000
-CATCH_UP_S = 30
 SIZE, CHURNS = 3, 3
 
 
@@ -114,17 +113,6 @@ def kill_somebody(random, runs, number):
     crew.present[which].kill()
     if crew is by_members.crews[0] and random.random() < 0.3:
         crew.rename(which, f"renamed-{number}-{which}")
-
-
-def wait_until_copying(runs):
-    before = [run.committed.count for run in runs]
-    deadline = time.monotonic() + CATCH_UP_S
-    while any(run.committed.count <= count for run, count in zip(runs, before, strict=True)):
-        assert time.monotonic() < deadline, "\n".join(map(str, runs))
-        for run in runs:
-            run.feed()
-            run.man()
-        time.sleep(0.01)
 
 
 @pytest.fixture(scope="module")

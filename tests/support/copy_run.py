@@ -30,6 +30,7 @@ from tests.support.persistent_load import RECONNECT, PersistentConsumer, Silent
 
 FLUSH_TIMEOUT_S = 30
 FINISH_S = 90
+CATCH_UP_S = 30
 #: Less than this is not left to be copied while the run goes on.
 BACKLOG = 200
 FEEDER, READER, LATE_READER = "feeder", "reader", "late reader"
@@ -130,3 +131,15 @@ class CopyRun:
 
     def _place(self, partition: int) -> TopicPartition:
         return TopicPartition(self._target, partition)
+
+
+def wait_until_copying(runs: Sequence[CopyRun]) -> None:
+    """Each of them has gone on, with whoever had to be replaced for it."""
+    before = [run.committed.count for run in runs]
+    deadline = time.monotonic() + CATCH_UP_S
+    while any(run.committed.count <= count for run, count in zip(runs, before, strict=True)):
+        assert time.monotonic() < deadline, "\n".join(map(str, runs))
+        for run in runs:
+            run.feed()
+            run.man()
+        time.sleep(0.01)

@@ -14,19 +14,23 @@ Owner: the test's thread; librdkafka and kafka-python have their own beneath.
 from __future__ import annotations
 
 import asyncio
+import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
 from typing import Any, Protocol
 
 import aiokafka
 import confluent_kafka
-import kafka
 from aiokafka.errors import KafkaError as AiokafkaError
-from kafka.errors import KafkaError as KafkaPythonError
-from kafka.structs import OffsetAndMetadata
 
 from tests.support.client_driver import TIMEOUT_S, Refused
 from tests.support.persistent_load import Silent, transactional_producer
+
+with warnings.catch_warnings():
+    warnings.simplefilter("ignore", DeprecationWarning)  # it reads its schemas in an old way
+    import kafka
+    from kafka.errors import KafkaError as KafkaPythonError
+    from kafka.structs import OffsetAndMetadata
 
 TRANSACTION_TIMEOUT_MS = 60_000
 

@@ -51,7 +51,10 @@ def main() -> None:
     take_in_orphans()
     print(f"{os.cpu_count()} processors, {_load()}")
     if "decoder" in parts:
-        decoder.compare_all()
+        decoder.compare_all(
+            decoder.QUICK_MEGABYTES if quick else decoder.MEGABYTES,
+            1 if quick else decoder.ROUNDS,
+        )
     with tempfile.TemporaryDirectory() as folder:
         written = spark_data.write(Path(folder) / "logs", megabytes)
         print(f"{written.records:,} records in {written.size_bytes:,} bytes")

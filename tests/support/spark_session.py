@@ -36,7 +36,7 @@ SETTINGS = {
     "spark.default.parallelism": "2",
     "spark.sql.session.timeZone": "UTC",
 }
-#: Compiling queries takes longer than they do on data that is small.  (Clusters of tests compile.)
+#: Compiling queries takes longer than they do on data that is small.
 INTERPRETED = {
     "spark.sql.codegen.wholeStage": "false",
     "spark.sql.codegen.factoryMode": "NO_CODEGEN",

@@ -15,7 +15,7 @@ import signal
 import socket
 import subprocess
 from collections.abc import Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -27,8 +27,13 @@ from tests.support.group_members import wait_until
 
 MEMORY = "512m"
 #: What starts soonest is best.
-DAEMON_OPTIONS = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Xmx256m"
+DAEMONS = {
+    "SPARK_DAEMON_JAVA_OPTS": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+    "SPARK_DAEMON_MEMORY": "256m",
+    "SPARK_LOCAL_IP": "127.0.0.1",
+}
 STOP_TIMEOUT_S = 30
+LOG = "cluster.log"
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,9 +56,10 @@ def standalone_cluster(
     here = ["--host", "127.0.0.1", "--webui-port", "0"]
     with ExitStack() as stack:
         start = _Starting(stack, folder, environment)
-        start("master.Master", *here, "--port", str(port))
+        master = start("master.Master", *here, "--port", str(port))
         # A worker that does not find its master waits for many seconds before it looks again.
-        wait_until(lambda: _listens(port))
+        wait_until(lambda: _listens(port) or master.poll() is not None)
+        assert master.poll() is None, (folder / LOG).read_text()
         for each in folders:
             size = ["--cores", "1", "--memory", MEMORY, "--work-dir", str(each)]
             start("worker.Worker", *here, *size, url)
@@ -63,12 +69,11 @@ def standalone_cluster(
 class _Starting:
     def __init__(self, stack: ExitStack, folder: Path, environment: Mapping[str, str]) -> None:
         self._stack = stack
-        self._log = stack.enter_context((folder / "cluster.log").open("wb"))
-        own = {"SPARK_DAEMON_JAVA_OPTS": DAEMON_OPTIONS, "SPARK_LOCAL_IP": "127.0.0.1"}
-        self._environment = {**environment, **own}
+        self._log = stack.enter_context((folder / LOG).open("wb"))
+        self._environment = {**environment, **DAEMONS}
         provide_java(self._environment)
 
-    def __call__(self, name: str, *arguments: str) -> None:
+    def __call__(self, name: str, *arguments: str) -> subprocess.Popen[bytes]:
         launcher = Path(pyspark.__file__).parent / "bin" / "spark-class"
         # A group of its own: with a worker go the executors that it has started.
         process = subprocess.Popen(
@@ -79,10 +84,12 @@ class _Starting:
             start_new_session=True,
         )
         self._stack.callback(_stop, process)
+        return process
 
 
 def _stop(process: subprocess.Popen[bytes]) -> None:
-    os.killpg(process.pid, signal.SIGKILL)  # it is a leader that nobody has waited for
+    with suppress(ProcessLookupError):  # if it has ended by itself, and all it had started
+        os.killpg(process.pid, signal.SIGKILL)
     process.wait(STOP_TIMEOUT_S)
 
 

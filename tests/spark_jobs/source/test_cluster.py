@@ -15,13 +15,14 @@ from odradek.protocol.records.record import Record
 from odradek.spark_jobs.source.py_files import write_py_files
 from tests.support.batches import batch_of
 from tests.support.scans import LogDirectory
-from tests.support.spark_session import SETTINGS, need_java
+from tests.support.spark_session import INTERPRETED, SETTINGS, need_java
 from tests.support.standalone_cluster import MEMORY, standalone_cluster
 
 ROOT = Path(__file__).parents[3]
 JOB = ROOT / "spark_jobs" / "hot_keys.py"
 COMMAND = [sys.executable, "-m", "odradek.broker.cli.main", "spark", "hot-keys"]
 MASTER = "local-cluster[2,1,1024]"
+ORDERS = ["--topics", "orders", "--mode", "dropmalformed", "--output", "json"]
 TIMEOUT_S = 170
 BATCHES, KEYS = 40, 7
 
@@ -63,7 +64,11 @@ def environment(tmp_path):
     }
 
 
-SETTINGS_TOLD = [word for item in SETTINGS.items() for word in ("--conf", "=".join(item))]
+SETTINGS_TOLD = [
+    word
+    for setting in {**SETTINGS, **INTERPRETED}.items()
+    for word in ("--conf", "=".join(setting))
+]
 
 
 def run(environment, tmp_path, *command):
@@ -95,8 +100,7 @@ def test_a_job_is_submitted_as_it_stands_with_the_code_in_a_zip(environment, dir
         ran = run(
             *(environment, tmp_path),
             *(submit, "--master", cluster.url, *settings, "--py-files", tmp_path / "odradek.zip"),
-            *(JOB, directory.path, "--topics", "orders", "--max-split-bytes", "500"),
-            *("--output", "json", "--to", to),
+            *(JOB, directory.path, "--max-split-bytes", "500", *ORDERS, "--to", to),
         )
         assert ran.returncode == 0, ran.stderr
         assert cluster.executors() == [1, 1]
@@ -106,8 +110,8 @@ def test_a_job_is_submitted_as_it_stands_with_the_code_in_a_zip(environment, dir
 def test_a_job_brings_its_code_along(environment, directory, tmp_path):
     """The command itself runs where Odradek is installed."""
     to = tmp_path / "keys.json"
-    asked = ["--topics", "orders", "--output", "json", "--to", to]
-    ran = run(environment, tmp_path, *COMMAND, directory.path, *asked, "--master", MASTER)
+    asked = [directory.path, *ORDERS, "--to", to, "--master", MASTER]
+    ran = run(environment, tmp_path, *COMMAND, *asked)
     assert ran.returncode == 0, ran.stderr
     check_answer(to)
 

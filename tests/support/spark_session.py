@@ -63,6 +63,7 @@ def new_session(folder: Path, *, master: str = "local[2]") -> SparkSession:
     """With the source registered; what Spark leaves on the disk goes into ``folder``."""
     provide_java()
     os.environ["PYSPARK_PYTHON"] = sys.executable  # else it is what the path has
+    os.environ["AWS_EC2_METADATA_DISABLED"] = "true"  # a client of S3 may look for it elsewhere
     os.environ["PYTHONPATH"] = f"{PRELOADED}:{os.environ.get('PYTHONPATH', '')}"
     builder = SparkSession.builder.master(master).appName("tests")
     folders = {"spark.local.dir": f"{folder}/local", "spark.sql.warehouse.dir": f"{folder}/tables"}

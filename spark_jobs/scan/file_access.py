@@ -21,7 +21,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, NamedTuple, Protocol
-from urllib.parse import unquote, urlsplit
+from urllib.parse import unquote
 
 from odradek.spark_jobs.scan.damage import ScanFailed
 
@@ -195,10 +195,12 @@ def arrow_file_system(path: str) -> tuple[Any, str]:
 
         return LocalFileSystem(), os.path.abspath(path)
     place, query = _without_query(path)
-    parts = urlsplit(place)
-    top = _top_of(f"{parts.scheme}://{parts.netloc}/{query}")
-    below = unquote(parts.path) if top.is_of_arrow else parts.path
-    return top.system, top.inside + below.rstrip("/") or "/"
+    scheme, _, rest = place.partition("://")
+    server, slash, below = rest.rstrip("/").partition("/")
+    top = _top_of(f"{scheme}://{server}/{query}")
+    if top.is_of_arrow:
+        below = unquote(below)
+    return top.system, f"{top.inside}{slash}{below}" or "/"
 
 
 class _Top(NamedTuple):

@@ -295,9 +295,12 @@ def test_what_is_named_and_not_there_is_told(directory, given, missing):
     assert offsets_of(plan(chosen), chosen) == there
 
 
-@pytest.mark.parametrize("what", ["partition", "log directory"])
+@pytest.mark.parametrize("what", ["partition", "log directory", "strange name"])
 def test_a_uri_is_read_as_a_path_is(directory, what):
-    path = directory.path if what == "log directory" else directory.partition
+    path = directory.path if what != "partition" else directory.partition
+    if what == "strange name":
+        path = path.rename(path.with_name("a%20b c"))
+        path = path.with_name("a%2520b%20c")  # as a URI has it
     chosen = options_of({"path": f"file://{path}", "columns": "offset", "maxSplitBytes": "20000"})
     assert offsets_of(plan(chosen), chosen) == list(range(COUNT))
 

@@ -159,4 +159,5 @@ def test_exports_of_a_running_broker_are_restored_to_another_topic(broker, tmp_p
     batches = Scanned(
         str(broker.data_dir), topics="again", view="batches", ignoreHighWatermark="true"
     )
-    assert {row["codec"] for row in batches.rows} == {"zstd"}
+    # librdkafka leaves a batch as it is that would not become smaller, as one of few records.
+    assert {"zstd"} <= {row["codec"] for row in batches.rows} <= {"zstd", "none"}

@@ -89,6 +89,7 @@ def check_answer(path):
     assert (topic["topic"], topic["records"], topic["keys"]) == ("orders", BATCHES, KEYS)
 
 
+@pytest.mark.soak  # six processes of Java
 def test_a_job_is_submitted_as_it_stands_with_the_code_in_a_zip(environment, directory, tmp_path):
     """To a master and two workers, each of which runs an executor."""
     need_java()

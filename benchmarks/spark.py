@@ -4,6 +4,7 @@
 
     decoder     segment files decoded in one process, beside a straightforward decoder: scan.py
     questions   five of them to the source, beside ``binaryFiles`` with that decoder, in one session
+                of Spark with two cores; and to the scanner alone, in this process, by the clock
     scan        ``odradek scan`` into Parquet, beside Spark with two cores, from start to end
     range       how many bytes are read for a hundredth of the time
 
@@ -23,7 +24,7 @@ from collections.abc import Callable
 from pathlib import Path
 from statistics import median
 from time import perf_counter
-from typing import Any
+from typing import Any, NamedTuple
 
 sys.path.insert(0, str(Path(__file__).parent))
 
@@ -50,7 +51,10 @@ def main() -> None:
     take_in_orphans()
     print(f"{os.cpu_count()} processors, {_load()}")
     if "decoder" in parts:
-        decoder.compare_all()
+        decoder.compare_all(
+            decoder.QUICK_MEGABYTES if quick else decoder.MEGABYTES,
+            1 if quick else decoder.ROUNDS,
+        )
     with tempfile.TemporaryDirectory() as folder:
         written = spark_data.write(Path(folder) / "logs", megabytes)
         print(f"{written.records:,} records in {written.size_bytes:,} bytes")
@@ -86,25 +90,48 @@ def compare_questions(written: Written, rounds: int) -> None:
     asked = Asked(session, written)
     for question in [*QUESTIONS.values()] * WARM_UPS:
         question.odradek(asked)
-    taken: dict[tuple[str, str], list[float]] = {}
+    taken: dict[tuple[str, str], list[Taken]] = {}
     for _ in range(rounds):
         for name, question in QUESTIONS.items():
             answers = []
-            for side in ("straightforward", "odradek"):
+            for side in ("straightforward", "odradek", "alone"):
                 ask: Callable[[Asked], Any] = getattr(question, side)
-                begun = cpu_seconds()
-                answers.append(ask(asked))
-                seconds = cpu_seconds() - begun
+                answer, seconds = _timed(lambda ask=ask: ask(asked))
+                answers.append(answer)
                 taken.setdefault((name, side), []).append(seconds)
-                print(f"    {name}, {side}: {seconds:.1f} s", file=sys.stderr, flush=True)
-            assert answers[0] == answers[1], (name, answers)
+                print(f"    {name}, {side}: {seconds}", file=sys.stderr, flush=True)
+            assert answers[0] == answers[1] == answers[2], (name, answers)
     session.stop()
     for name, question in QUESTIONS.items():
-        plain, ours = median(taken[name, "straightforward"]), median(taken[name, "odradek"])
-        print(
-            f"{name:22} straightforward {plain:6.1f} s   odradek {ours:5.1f} s"
-            f"{plain / ours:7.1f} x   goal {question.goal}"
+        plain, ours, alone = (
+            _median(taken[name, side]) for side in ("straightforward", "odradek", "alone")
         )
+        print(
+            f"{name:22} straightforward {plain.cpu_s:6.1f} s   odradek {ours.cpu_s:5.1f} s"
+            f"{plain.cpu_s / ours.cpu_s:7.1f} x   goal {question.goal}"
+        )
+        print(
+            f"{'':22} by the clock: Spark {ours.clock_s:5.1f} s, the scanner alone "
+            f"{alone.clock_s:5.1f} s{ours.clock_s / alone.clock_s:7.1f} x   goal 1"
+        )
+
+
+class Taken(NamedTuple):
+    clock_s: float
+    cpu_s: float
+
+    def __str__(self) -> str:
+        return f"{self.clock_s:.1f} s, of CPU time {self.cpu_s:.1f} s"
+
+
+def _timed(work: Callable[[], Any]) -> tuple[Any, Taken]:
+    begun, begun_cpu = perf_counter(), cpu_seconds()
+    answer = work()
+    return answer, Taken(perf_counter() - begun, cpu_seconds() - begun_cpu)
+
+
+def _median(rounds: list[Taken]) -> Taken:
+    return Taken(*(median(each) for each in zip(*rounds, strict=True)))
 
 
 def compare_scan(written: Written, folder: Path, rounds: int) -> None:
@@ -116,16 +143,14 @@ def compare_scan(written: Written, folder: Path, rounds: int) -> None:
         "Spark": [sys.executable, str(EXPORT), str(written.directory), COLUMNS],
     }
     commands["Spark"].append(str(folder / "spark.parquet"))
-    taken: dict[str, list[tuple[float, float]]] = {name: [] for name in commands}
+    taken: dict[str, list[Taken]] = {name: [] for name in commands}
     for _ in range(rounds):
         for name, command in commands.items():
-            begun, begun_cpu = perf_counter(), cpu_seconds()
-            subprocess.run(command, check=True)
-            taken[name].append((perf_counter() - begun, cpu_seconds() - begun_cpu))
+            _, seconds = _timed(lambda command=command: subprocess.run(command, check=True))
+            taken[name].append(seconds)
     assert summary(folder / "scan.parquet") == summary(folder / "spark.parquet")
-    for name, both in taken.items():
-        wall, cpu = (median(each) for each in zip(*both, strict=True))
-        print(f"{name:22} into Parquet: {wall:6.1f} s, of CPU time {cpu:6.1f} s")
+    for name, rounds_taken in taken.items():
+        print(f"{name:22} into Parquet: {_median(rounds_taken)}")
 
 
 def summary(path: Path) -> tuple[Any, ...]:

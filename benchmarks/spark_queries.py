@@ -1,30 +1,29 @@
-"""Five questions to a log directory, each asked twice: of the files as they are, and of our source.
+"""Five questions to a log directory, each asked in three ways.
 
     straightforward   ``binaryFiles`` and a decoder in plain Python, as one writes it with RDDs, so
                       that records never leave the process that decodes them
     odradek           ``spark.read.format("odradek")``, with the columns that the question needs
+    alone             the scanner in one process, with no Spark: scan_queries.py
 
-Both give the same answer, in plain Python.
+All give the same answer, in plain Python.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from math import ceil, floor
 from operator import add
 from pathlib import Path
 from typing import Any
 
+import scan_queries
 from pyspark import RDD
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
+from scan_queries import MINUTE_MS, PERCENTILES, TOP_KEYS, percentiles
 from spark_data import Written
 from straightforward import straightforward
 
-MINUTE_MS = 60_000
-TOP_KEYS = 10
-PERCENTILES = (0.5, 0.95, 0.99)
 #: For each processor a few, as the tasks of the source have it, too.
 FILES_AT_ONCE = 16
 
@@ -35,7 +34,8 @@ class Asked:
     def __init__(self, session: SparkSession, written: Written) -> None:
         self.session = session
         self.written = written
-        for name in ("spark_queries", "spark_data", "straightforward"):  # for the workers
+        for name in ("spark_queries", "scan_queries", "spark_data", "straightforward"):
+            # For the workers.
             session.sparkContext.addPyFile(str(Path(__file__).parent / f"{name}.py"))
 
     def records(self) -> RDD[Any]:
@@ -61,6 +61,10 @@ class Question:
     goal: float
     straightforward: Callable[[Asked], Any]
     odradek: Callable[[Asked], Any]
+    of_directory: Callable[[Path], Any]
+
+    def alone(self, asked: Asked) -> Any:
+        return self.of_directory(asked.written.directory)
 
 
 #: Records, their bytes, the first and the last time.
@@ -125,25 +129,9 @@ def _rate_of_source(asked: Asked) -> Any:
 
 
 def _size_percentiles(asked: Asked) -> Any:
-    """Of the sizes of values, interpolated as Spark does it."""
-    counts = asked.records().map(lambda row: (len(row[4]), 1)).reduceByKey(add).collect()
-    sizes = sorted(counts)
-    last = sum(count for _, count in sizes) - 1
-    found = []
-    for share in PERCENTILES:
-        place = last * share
-        low, high = _size_at(sizes, floor(place)), _size_at(sizes, ceil(place))
-        found.append(low + (high - low) * (place % 1))
-    return found
-
-
-def _size_at(sizes: list[tuple[int, int]], place: int) -> int:
-    """The size that would be at the place if all were put in order."""
-    for size, count in sizes:
-        place -= count
-        if place < 0:
-            return size
-    raise ValueError(place)
+    """Of the sizes of values."""
+    sizes = asked.records().map(lambda row: (len(row[4]), 1)).reduceByKey(add)
+    return percentiles(sizes.collect())
 
 
 def _size_percentiles_of_source(asked: Asked) -> Any:
@@ -153,9 +141,13 @@ def _size_percentiles_of_source(asked: Asked) -> Any:
 
 
 QUESTIONS: Mapping[str, Question] = {
-    "count": Question(5, _count, _count_of_source),
-    "per-topic statistics": Question(3, _topic_statistics, _topic_statistics_of_source),
-    "top keys": Question(2.2, _top_keys, _top_keys_of_source),
-    "records a minute": Question(3, _rate, _rate_of_source),
-    "size percentiles": Question(3.5, _size_percentiles, _size_percentiles_of_source),
+    "count": Question(5, _count, _count_of_source, scan_queries.count),
+    "per-topic statistics": Question(
+        3, _topic_statistics, _topic_statistics_of_source, scan_queries.topic_statistics
+    ),
+    "top keys": Question(2.2, _top_keys, _top_keys_of_source, scan_queries.top_keys),
+    "records a minute": Question(3, _rate, _rate_of_source, scan_queries.rate),
+    "size percentiles": Question(
+        3.5, _size_percentiles, _size_percentiles_of_source, scan_queries.size_percentiles
+    ),
 }

@@ -143,7 +143,8 @@ def _tables(manifest: Manifest) -> list[Table]:
     tables = [Table("partitions", "Exported partitions", pa.Table.from_pylist(rows, schema))]
     if manifest.damages:
         lines = pa.table({"damage": pa.array(manifest.damages, pa.string())})
-        tables.append(Table("damage", "What could not be read, and is not in the export", lines))
+        title = "What could not be read, and is not in the export"
+        tables.append(Table("damage", title, lines, of_damage=True))
     return tables
 
 

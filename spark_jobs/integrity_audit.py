@@ -28,6 +28,7 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING
 
+from odradek.protocol.types import TopicPartition
 from odradek.spark_jobs.running.job import Call, Job, JobFailed, no_arguments
 from odradek.spark_jobs.running.result import Chart, Result, Shape, Table
 from odradek.spark_jobs.running.selection import chosen_partitions
@@ -49,11 +50,13 @@ OPENING_BYTES = 1024 * 1024
 def run(call: Call) -> Result:
     from odradek.spark_jobs.audit.directories import plan
     from odradek.spark_jobs.audit.findings import table_of
+    from odradek.spark_jobs.scan.catalog import check_named
     from odradek.spark_jobs.scan.plan import undisturbed
 
     options = chosen_partitions(call, "an audit looks at whole partitions")
     planned = undisturbed(lambda: plan(options.paths, options.wants))
     units = planned.partitions
+    check_named(options, [TopicPartition(unit.topic, unit.partition) for unit in units])
     if not units:
         raise JobFailed("none of these partitions is there")
     replicas = sum(len(unit.replicas) for unit in units)

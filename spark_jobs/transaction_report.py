@@ -10,8 +10,9 @@
 All but the last come from the logs of the partitions themselves: a transaction is what one producer
 wrote into one partition up to its marker, and begins with the first batch that is still there.  Its
 time is that of the batch, by the clock of the producer or of the broker, as the topic is set.
-Below an open transaction consumers at read_committed wait.  It hangs if the coordinator, as far as
-__transaction_state is in the same directories, knows of nothing to be done for it in its partition.
+Below an open transaction consumers at read_committed wait.  It hangs if its coordinator knows of
+nothing to be done for it in its partition, or no transactional id has its producer any more.  That
+cannot be told, and is null, unless all of __transaction_state is in the directories and readable.
 
 Examples:
   odradek spark transaction-report /var/lib/kafka
@@ -94,8 +95,8 @@ TOPICS = """
 """
 OPEN = """
     select topic, partition, producerId, transactions.producerEpoch, transactionalId, state,
-        not (state in ('Ongoing', 'PrepareCommit', 'PrepareAbort')
-            and array_contains(partitions, concat(topic, '-', partition))) as hangs,
+        coalesce(not (state in ('Ongoing', 'PrepareCommit', 'PrepareAbort')
+            and array_contains(partitions, concat(topic, '-', partition))), {unknown}) as hangs,
         firstOffset, transactions.startTime as since, durationMs as openMs, records, diskBytes
     from {transactions} as transactions left join {ids} using (producerId)
     where outcome = 'open' order by openMs desc, topic, partition, producerId
@@ -168,10 +169,16 @@ def run(call: Call) -> Result:
         replace(table, name="unreadable", title="Records of coordinators that cannot be read")
         for table in call.damage(**content)
     ]
+    # Of a transaction whose producer no transactional id has.
+    unknown = "true" if _has_all_ids(call) and not unreadable else "null"
     return Result(
         [
             Table("topics", "Topics", sql(TOPICS, transactions=transactions)),
-            Table("open", "Open transactions", sql(OPEN, transactions=transactions, ids=ids)),
+            Table(
+                "open",
+                "Open transactions",
+                sql(OPEN, transactions=transactions, ids=ids, unknown=unknown),
+            ),
             Table(
                 "long",
                 "Long transactions",
@@ -189,6 +196,17 @@ def run(call: Call) -> Result:
         ],
         exit_status=FAILED if unreadable else DONE,
     )
+
+
+def _has_all_ids(call: Call) -> bool:
+    """Whether all partitions of __transaction_state are there, as far as that can be told."""
+    from odradek.spark_jobs.contents.home_partition import is_whole
+    from odradek.spark_jobs.scan.catalog import partition_logs
+    from odradek.spark_jobs.scan.options import options_of
+
+    given = {name: value for name, value in call.options.items() if name not in ALL_RECORDS}
+    logs = partition_logs(options_of({**given, "content": "transactions"}))
+    return is_whole([log.partition for log in logs])
 
 
 def _ended(call: Call, transactions: DataFrame) -> Table:

@@ -23,7 +23,7 @@ from odradek.protocol.records.control import marker_of
 from odradek.spark_jobs.scan.batch_group import BatchGroup
 from odradek.spark_jobs.scan.catalog import PartitionLog, Segment
 from odradek.spark_jobs.scan.decode import Decoded, decode
-from odradek.spark_jobs.scan.file_access import File
+from odradek.spark_jobs.scan.file_access import File, parted
 from odradek.spark_jobs.scan.old_formats import decode_old
 from odradek.spark_jobs.scan.varints import Flags, Integers
 from odradek.spark_jobs.scan.walk import OFFSET_MAX, Flaw, OldMessages, Stretch, Walk
@@ -79,7 +79,8 @@ class SegmentBatches:
     @property
     def is_sealed(self) -> bool:
         """Whether nothing will be appended any more."""
-        return self.segment.next_base_offset is not None or self.segment.path.endswith(".swap")
+        is_swap = parted(self.segment.path)[1].endswith(".swap")
+        return is_swap or self.segment.next_base_offset is not None
 
     def is_flawed_at(self, positions: Integers) -> Flags:
         """Of each position: whether no sound batch is there, as was found already."""

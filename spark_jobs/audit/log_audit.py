@@ -43,7 +43,7 @@ from odradek.spark_jobs.audit.transaction_checks import (
     transaction_index_problems,
 )
 from odradek.spark_jobs.scan.catalog import PartitionLog, Segment
-from odradek.spark_jobs.scan.file_access import joined, read_whole
+from odradek.spark_jobs.scan.file_access import joined, parted, read_whole
 from odradek.spark_jobs.scan.walk import OFFSET_MAX
 from odradek.storage import leader_epochs
 from odradek.storage.checkpoint import CheckpointDamaged
@@ -280,6 +280,6 @@ class _Audit:
 
 
 def _offset_of(path: str) -> int:
-    name = file_named(path.rsplit("/", 1)[-1])
+    name = file_named(parted(path)[1])
     assert name is not None, path
     return name.offset

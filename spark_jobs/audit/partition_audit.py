@@ -14,7 +14,7 @@ from odradek.spark_jobs.audit.directories import PartitionReplicas
 from odradek.spark_jobs.audit.findings import Finding
 from odradek.spark_jobs.audit.log_audit import AuditedLog, audit_log
 from odradek.spark_jobs.audit.replica_checks import replica_findings
-from odradek.spark_jobs.scan.scanner import check_can_check
+from odradek.spark_jobs.scan.walk import check_can_check
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,6 +17,11 @@ from odradek.protocol.internal.key_partition import partition_of
 
 def home_partition(key: str, present: Collection[int], partition_count: int | None) -> int | None:
     """None if it cannot be told; ``present`` are the partitions that were found."""
-    if partition_count is None and set(present) == set(range(len(present))):
+    if partition_count is None and is_whole(present):
         partition_count = len(present)
     return partition_of(key, partition_count) if partition_count else None
+
+
+def is_whole(present: Collection[int]) -> bool:
+    """Whether there are some, from 0 on without a gap."""
+    return len(present) > 0 and set(present) == set(range(len(present)))

@@ -103,7 +103,8 @@ class Call:
             return []
         self.progress("looking for damage")
         damage = self.read(view="damage", **options)
-        table = Table("damage", "Damaged ranges, which were left out", damage).collected()
+        title = "Damaged ranges, which were left out"
+        table = Table("damage", title, damage, of_damage=True).collected()
         return [table] if table.rows.num_rows else []
 
     def progress(self, text: str) -> None:
@@ -164,16 +165,29 @@ class Job:
             call = Call(self.name, args, session)
             try:
                 result = self.run(call)
+                outputs.chosen(result.tables, args)  # before everything is read once more
                 damage = call.damage() if self.tells_damage else []
-                outputs.write([*result.tables, *damage], args, title=self._title)
+                tables = [*result.tables, *damage]
+                written = outputs.chosen(tables, args)
+                outputs.write(written, args, title=self._title)
             except (PySparkException, Py4JError) as failure:
                 line = one_line(failure) or str(failure).strip().splitlines()[0]
                 raise ScanFailed(line) from failure
             finally:
                 call.let_go()
+            _tell_damage(call, tables, written)
             call.progress("done")
         return result.exit_status or (FAILED if damage else DONE)
 
     @property
     def _title(self) -> str:
         return self.summary.strip().splitlines()[0].rstrip(".")
+
+
+def _tell_damage(call: Call, tables: Sequence[Table], written: Sequence[Table]) -> None:
+    """That which is not written; else nobody would know why the exit status is 1."""
+    names = {table.name for table in written}
+    for table in tables:
+        if table.of_damage and table.name not in names:
+            count = table.rows.num_rows
+            call.progress(f"{count} damaged ranges were left out: --tables {table.name} has them")

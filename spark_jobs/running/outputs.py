@@ -7,7 +7,11 @@
     html      one page of all tables and charts, which needs nothing else
 
 CSV and Parquet have one table in a file.  If there are several, ``--to`` is a directory that gets a
-file for each; ``--tables`` chooses.  cells.py says how each kind of cell is written.
+file for each; ``--tables`` chooses.  A name that ends as such a file does is that of a file.
+cells.py says how each kind of cell is written.
+
+A table of damage, which may be there or not, makes no difference to where the others go: where it
+is not written, whoever called is to tell of it.
 
 Owner: the driver's only thread.
 """
@@ -36,6 +40,8 @@ from odradek.spark_jobs.scan.damage import ScanFailed
 
 OUTPUTS = ("table", "json", "csv", "parquet", "html")
 ONE_TABLE_A_FILE = ("csv", "parquet")
+#: May be asked for though there are none.
+DAMAGE_TABLES = ("damage", "unreadable")
 _NUMBERS = (int, float)
 
 
@@ -50,8 +56,8 @@ def add_arguments(parser: argparse._ActionsContainer) -> None:
         "--to",
         metavar="PATH",
         type=Path,
-        help="a file, or for several tables as csv or parquet a directory; standard output, if "
-        "not given",
+        help="a file; or, for csv or parquet of several tables, a directory, whose name does not "
+        "end with .csv or .parquet; standard output, if not given",
     )
     parser.add_argument(
         "--tables",
@@ -68,34 +74,47 @@ def check(args: argparse.Namespace) -> None:
         raise ScanFailed(f"--to {args.to}: there is no directory {args.to.absolute().parent}")
 
 
+def chosen(tables: Sequence[Table], args: argparse.Namespace) -> Sequence[Table]:
+    """Those that are to be written; ScanFailed if they have no room where they are to go."""
+    wanted = tables if args.tables is None else _named(tables, args.tables)
+    is_directory = args.to is not None and args.to.is_dir()
+    if args.output not in ONE_TABLE_A_FILE or is_directory:
+        return wanted
+    always = [table for table in wanted if args.tables is not None or not table.of_damage]
+    if len(always) <= 1:
+        return always
+    if args.to is None or args.to.suffix.lower() == f".{args.output}":
+        names = ", ".join(table.name for table in always)
+        place = args.to or args.output
+        raise ScanFailed(f"{place} has one table: choose with --tables one of {names}, or --to DIR")
+    return wanted
+
+
 def write(tables: Sequence[Table], args: argparse.Namespace, *, title: str) -> None:
-    """Each table is computed when its turn has come."""
-    chosen = _chosen(tables, args.tables)
+    """Each of those chosen is computed when its turn has come."""
     try:
         if args.output in ONE_TABLE_A_FILE:
-            _write_each(chosen, args.output, args.to)
+            _write_each(tables, args.output, args.to)
             return
         with _opened(args.to) as file:
             if args.output == "html":
-                collected = [table.collected() for table in chosen]
+                collected = [table.collected() for table in tables]
                 file.write(html_page(collected, title=title, about=_about(args)))
             else:
                 print_one = _print_lines if args.output == "json" else _print_table
-                for table in chosen:
+                for table in tables:
                     print_one(table.collected(), file)
     except OSError as failure:
         raise ScanFailed(str(failure)) from failure
 
 
-def _chosen(tables: Sequence[Table], names: str | None) -> Sequence[Table]:
-    if names is None:
-        return tables
+def _named(tables: Sequence[Table], names: str) -> Sequence[Table]:
     named = {table.name: table for table in tables}
     wanted = [name.strip() for name in names.split(",")]
     for name in wanted:
-        if name not in named:
+        if name not in named and name not in DAMAGE_TABLES:
             raise ScanFailed(f"--tables: no table is called {name!r}; there are {', '.join(named)}")
-    return [named[name] for name in wanted]
+    return [named[name] for name in wanted if name in named]
 
 
 def _about(args: argparse.Namespace) -> str:
@@ -113,15 +132,12 @@ def _opened(to: Path | None) -> Iterator[TextIO]:
 
 
 def _write_each(tables: Sequence[Table], output: str, to: Path | None) -> None:
-    if len(tables) == 1:
+    if len(tables) == 1 and not (to is not None and to.is_dir()):
         _write_one(tables[0].collected(), output, to)
-        return
-    if to is None:
-        names = ", ".join(table.name for table in tables)
-        raise ScanFailed(f"{output} has one table: choose with --tables one of {names}, or --to")
-    to.mkdir(exist_ok=True)
-    for table in tables:
-        _write_one(table.collected(), output, to / f"{table.name}.{output}")
+    elif to is not None:
+        to.mkdir(exist_ok=True)
+        for table in tables:
+            _write_one(table.collected(), output, to / f"{table.name}.{output}")
 
 
 def _write_one(table: Table, output: str, to: Path | None) -> None:

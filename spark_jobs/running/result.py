@@ -9,7 +9,7 @@ Owner: the driver's only thread.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 from typing import Any
 
@@ -34,19 +34,23 @@ class Chart:
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """``name`` is for programs and files, ``title`` for a person; ``note`` says how to read it."""
+    """``name`` is for programs and files, ``title`` for a person; ``note`` says how to read it.
+
+    One ``of_damage`` is there only if something could not be read, which makes the exit status 1.
+    """
 
     name: str
     title: str
     rows: Any  # a DataFrame, or a pyarrow.Table
     charts: Sequence[Chart] = ()
     note: str = ""
+    of_damage: bool = False
 
     def collected(self) -> Table:
         """The same with its rows as a ``pyarrow.Table``, computed now if they were not before."""
         if not hasattr(self.rows, "toArrow"):
             return self
-        return Table(self.name, self.title, self.rows.toArrow(), self.charts, self.note)
+        return replace(self, rows=self.rows.toArrow())
 
 
 @dataclass(frozen=True, slots=True)

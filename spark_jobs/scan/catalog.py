@@ -10,6 +10,9 @@ replicas do, the one that is furthest is taken: by high watermark, then by its l
 A log directory that has no high watermarks was copied without them: its logs are read to their
 ends.  One that has them, but not of some partition, has just got it, and nothing of it is readable.
 
+Whoever names a topic, or a partition, that is in none of the paths is told so, as by Spark's own
+Kafka source, unless failOnDataLoss is false.  A pattern may match nothing.
+
 Compaction that was interrupted leaves ``.swap`` files, which take the place of the segments whose
 offsets they cover (storage/swap_recovery.py): so they do here.
 
@@ -18,7 +21,7 @@ Owner: whoever plans.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
@@ -26,7 +29,15 @@ from typing import NamedTuple
 from odradek.protocol.types import TopicPartition
 from odradek.spark_jobs.contents.home_partition import home_partition
 from odradek.spark_jobs.scan.damage import ScanFailed
-from odradek.spark_jobs.scan.file_access import FileSystem, file_system_of, joined, read_whole
+from odradek.spark_jobs.scan.file_access import (
+    FileSystem,
+    file_system_of,
+    joined,
+    parted,
+    read_whole,
+    renamed,
+    trimmed,
+)
 from odradek.spark_jobs.scan.options import Options
 from odradek.spark_jobs.scan.walk import OFFSET_MAX, Stretch, Walk
 from odradek.storage.checkpoint import CheckpointDamaged
@@ -52,8 +63,8 @@ class Segment:
     def beside(self, content: Content) -> str:
         """Another file of the same segment."""
         # A topic may have ".log" in its name, and so a directory.
-        directory, slash, name = self.path.rpartition("/")
-        return f"{directory}{slash}{name.replace(Content.BATCHES.value, content.value)}"
+        _, name = parted(self.path)
+        return renamed(self.path, name.replace(Content.BATCHES.value, content.value))
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,24 +85,42 @@ class PartitionLog:
 
 
 def partition_logs(options: Options) -> list[PartitionLog]:
-    """Those that are wanted, by topic and partition."""
-    furthest: dict[tuple[str, int], PartitionLog] = {}
-    for path in options.paths:
-        for log in _logs_in(path, options):
-            key = (log.topic, log.partition)
+    """Those that are wanted, by topic and partition; ScanFailed if what is named is not there."""
+    furthest: dict[TopicPartition, PartitionLog] = {}
+    directories = [directories_at(path) for path in options.paths]
+    check_named(options, {each for found in directories for each in found.partitions})
+    for found in directories:
+        for key, log in _logs_in(found, options):
             if key not in furthest or _reach(log) > _reach(furthest[key]):
                 furthest[key] = log
-    return [furthest[key] for key in sorted(furthest) if _may_have(options, *key, furthest)]
+    return [furthest[key] for key in sorted(furthest) if _may_have(options, key, directories)]
+
+
+def check_named(options: Options, present: Collection[TopicPartition]) -> None:
+    """ScanFailed if a topic or partition was named that is not present."""
+    if not options.fail_on_data_loss:
+        return
+    topics = (options.topics or frozenset()) - {topic for topic, _ in present}
+    partitions = (options.assign or frozenset()) - set(present)
+    missing = [*sorted(topics), *(f"{topic}-{number}" for topic, number in sorted(partitions))]
+    if missing:
+        where = ", ".join(options.paths)
+        raise ScanFailed(
+            f"{', '.join(missing)}: not in {where}; failOnDataLoss=false goes on without"
+        )
 
 
 def _may_have(
-    options: Options, topic: str, partition: int, present: Collection[tuple[str, int]]
+    options: Options, partition: TopicPartition, directories: Sequence[Directories]
 ) -> bool:
     """Whether whoever is looked for can be in that partition of an internal topic."""
     if options.named is None:
         return True
-    numbers = [number for name, number in present if name == topic]
-    return home_partition(options.named, numbers, options.partition_count) in (partition, None)
+    # Also those that are not wanted: it is by their number that the hash leads to one.
+    present = {each for found in directories for each in found.all_partitions()}
+    numbers = [number for topic, number in present if topic == partition.topic]
+    home = home_partition(options.named, numbers, options.partition_count)
+    return home in (partition.partition, None)
 
 
 def _reach(log: PartitionLog) -> tuple[int, int, int]:
@@ -103,8 +132,7 @@ def _reach(log: PartitionLog) -> tuple[int, int, int]:
     )
 
 
-def _logs_in(path: str, options: Options) -> Iterator[PartitionLog]:
-    found = directories_at(path)
+def _logs_in(found: Directories, options: Options) -> Iterator[tuple[TopicPartition, PartitionLog]]:
     watermarks = offsets_in(found.log_dir, HIGH_WATERMARKS)
     starts = offsets_in(found.log_dir, LOG_START_OFFSETS) or {}
     for partition, directory in found.partitions.items():
@@ -112,7 +140,8 @@ def _logs_in(path: str, options: Options) -> Iterator[PartitionLog]:
             watermark = None if watermarks is None else watermarks.get(partition, 0)
             if options.ignore_high_watermark:
                 watermark = None
-            yield partition_log(partition, directory, starts.get(partition, 0), watermark)
+            start = starts.get(partition, 0)
+            yield partition, partition_log(partition, directory, start, watermark)
 
 
 class Directories(NamedTuple):
@@ -121,25 +150,38 @@ class Directories(NamedTuple):
     log_dir: str
     partitions: dict[TopicPartition, str]
 
+    def all_partitions(self) -> set[TopicPartition]:
+        """Those beside them in the log directory, too, as far as it can be listed."""
+        try:
+            names = file_system_of(self.log_dir).names(self.log_dir)
+        except OSError:
+            return set(self.partitions)
+        return {*self.partitions, *_partition_directories(names).keys()}
+
 
 def directories_at(path: str) -> Directories:
     """``path`` is a log directory or a partition's; ScanFailed if it is neither."""
-    path = path.rstrip("/") or "/"
+    path = trimmed(path)
     system = file_system_of(path)
     if not system.is_directory(path):
         raise ScanFailed(f"{path}: no such directory")
-    above, slash, name = path.rpartition("/")
+    above, name = parted(path)
     own, names = directory_named(name), system.names(path)
     if own is not None and any(file_named(name) for name in names):
-        return Directories(above if slash else ".", {own.partition: path})
-    directories = {
-        known.partition: joined(path, name)
+        return Directories(above or ".", {own.partition: path})
+    found = _partition_directories(names)
+    if not found and HIGH_WATERMARKS.name not in names:
+        raise ScanFailed(f"{path}: neither a log directory nor a partition's")
+    return Directories(path, {partition: joined(path, found[partition]) for partition in found})
+
+
+def _partition_directories(names: Iterable[str]) -> dict[TopicPartition, str]:
+    """Of logs in use, by partition."""
+    return {
+        known.partition: name
         for name in names
         if (known := directory_named(name)) and known.purpose is Purpose.LOG
     }
-    if not directories and HIGH_WATERMARKS.name not in names:
-        raise ScanFailed(f"{path}: neither a log directory nor a partition's")
-    return Directories(path, directories)
 
 
 def offsets_in(directory: str, file: OffsetCheckpoint) -> dict[TopicPartition, int] | None:

@@ -1,12 +1,16 @@
 """Files to be read: local ones, and those of any file system that pyarrow or fsspec opens.
 
 A path with ``://`` in it is a URI.  pyarrow knows file, hdfs, s3 and gs; fsspec, if there is one,
-knows the rest.  Local files are read with the system's own calls, into memory that is used again:
-never mapped, since a log that is cut while it is read would kill the process.
+knows the rest.  What a URI has behind a question mark is for its file system, and stays at the end
+of the paths of all files below it: each of them can be opened by itself, in any process.
+
+Local files are read with the system's own calls, into memory that is used again: never mapped,
+since a log that is cut while it is read would kill the process.
 
 A file that is being written to has the size that it had when it was opened.
 
-Owner: whoever opened it.
+Owner: a file, whoever opened it; a file system, this module: there is one for each server and its
+settings, as making one may take connections and credentials.  Any thread may use it.
 """
 
 from __future__ import annotations
@@ -15,7 +19,9 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, Protocol
+from functools import lru_cache
+from typing import Any, NamedTuple, Protocol
+from urllib.parse import unquote
 
 from odradek.spark_jobs.scan.damage import ScanFailed
 
@@ -46,7 +52,7 @@ class FileSystem(Protocol):
 
 def file_system_of(path: str) -> FileSystem:
     """The one that ``path``, and everything below it, is in."""
-    return LocalFiles() if "://" not in path else ArrowFiles(path)
+    return ArrowFiles() if _is_uri(path) else LocalFiles()
 
 
 def read_whole(system: FileSystem, path: str) -> bytes | None:
@@ -60,7 +66,37 @@ def read_whole(system: FileSystem, path: str) -> bytes | None:
 
 
 def joined(directory: str, name: str) -> str:
-    return f"{directory.rstrip('/')}/{name}"
+    place, query = _without_query(directory)
+    return f"{place.rstrip('/')}/{name}{query}"
+
+
+def parted(path: str) -> tuple[str, str]:
+    """The directory that it is in, which is empty for a name alone, and its name."""
+    place, query = _without_query(path)
+    directory, slash, name = place.rpartition("/")
+    return (directory or slash) + query, name
+
+
+def renamed(path: str, name: str) -> str:
+    """Another file in the same directory."""
+    directory, _ = parted(path)
+    return joined(directory, name) if directory else name
+
+
+def trimmed(path: str) -> str:
+    """Without slashes at its end."""
+    place, query = _without_query(path)
+    return (place.rstrip("/") or "/") + query
+
+
+def _is_uri(path: str) -> bool:
+    return "://" in path
+
+
+def _without_query(path: str) -> tuple[str, str]:
+    """What names the place, and the rest with its question mark; a local name may have one, too."""
+    place, mark, query = path.partition("?") if _is_uri(path) else (path, "", "")
+    return place, mark + query
 
 
 #: Small enough to be still in the processor's cache when its checksums are computed.
@@ -124,47 +160,62 @@ class _ArrowFile:
 
 
 class ArrowFiles:
-    """The files of a URI's file system, by URIs."""
-
-    def __init__(self, uri: str) -> None:
-        self._scheme = uri.split("://", 1)[0]
-        self._system, inside = _opened_by_arrow(uri) or _opened_by_fsspec(uri)
-        # What stands before the path inside the file system: "s3://", "hdfs://host:port".
-        self._prefix = uri.rstrip("/").removesuffix(inside.rstrip("/"))
+    """Files by URIs, of whatever file system these are in."""
 
     def names(self, directory: str) -> list[str]:
         from pyarrow.fs import FileSelector
 
-        found = self._system.get_file_info(FileSelector(self._inside(directory)))
-        return sorted(each.base_name for each in found)
+        system, inside = arrow_file_system(directory)
+        return sorted(each.base_name for each in system.get_file_info(FileSelector(inside)))
 
     def is_directory(self, path: str) -> bool:
         from pyarrow.fs import FileType
 
-        return bool(self._system.get_file_info(self._inside(path)).type == FileType.Directory)
+        system, inside = arrow_file_system(path)
+        return bool(system.get_file_info(inside).type == FileType.Directory)
 
     def size_of(self, path: str) -> int:
-        size: int | None = self._system.get_file_info(self._inside(path)).size
+        system, inside = arrow_file_system(path)
+        size: int | None = system.get_file_info(inside).size
         if size is None:
             raise FileNotFoundError(path)
         return size
 
     @contextmanager
     def open(self, path: str) -> Iterator[_ArrowFile]:
-        with self._system.open_input_file(self._inside(path)) as opened:
+        system, inside = arrow_file_system(path)
+        with system.open_input_file(inside) as opened:
             yield _ArrowFile(path, opened)
-
-    def _inside(self, path: str) -> str:
-        return path.removeprefix(self._prefix).rstrip("/")
 
 
 def arrow_file_system(path: str) -> tuple[Any, str]:
     """The one of pyarrow that has the path, and what it is called in there."""
-    if "://" in path:
-        return _opened_by_arrow(path) or _opened_by_fsspec(path)
-    from pyarrow.fs import LocalFileSystem
+    if not _is_uri(path):
+        from pyarrow.fs import LocalFileSystem
 
-    return LocalFileSystem(), os.path.abspath(path)
+        return LocalFileSystem(), os.path.abspath(path)
+    place, query = _without_query(path)
+    scheme, _, rest = place.partition("://")
+    server, slash, below = rest.rstrip("/").partition("/")
+    top = _top_of(f"{scheme}://{server}/{query}")
+    if top.is_of_arrow:
+        below = unquote(below)
+    return top.system, f"{top.inside}{slash}{below}" or "/"
+
+
+class _Top(NamedTuple):
+    """A file system, and what in there is called as the URI of its server is."""
+
+    system: Any
+    inside: str
+    is_of_arrow: bool
+
+
+@lru_cache(maxsize=64)
+def _top_of(uri: str) -> _Top:
+    found = _opened_by_arrow(uri)
+    system, inside = found or _opened_by_fsspec(uri)
+    return _Top(system, inside.rstrip("/"), is_of_arrow=found is not None)
 
 
 def _opened_by_arrow(uri: str) -> tuple[Any, str] | None:
@@ -173,8 +224,10 @@ def _opened_by_arrow(uri: str) -> tuple[Any, str] | None:
 
     try:
         system, inside = ArrowFileSystem.from_uri(uri)
-    except pyarrow.ArrowInvalid:  # a scheme that it does not know
-        return None
+    except pyarrow.ArrowInvalid as wrong:
+        if "nrecognized filesystem type" in str(wrong):
+            return None
+        raise ScanFailed(f"{uri}: {wrong}") from wrong
     return system, inside
 
 

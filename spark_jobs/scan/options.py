@@ -16,7 +16,8 @@
     partitionCount       how many partitions the internal topic has: contents/home_partition.py
     mode                 PERMISSIVE, DROPMALFORMED or FAILFAST: damage.py
     maxSplitBytes        128 MB
-    failOnDataLoss       true: a segment that is gone when it is to be read is an error
+    failOnDataLoss       true: a segment that is gone when it is to be read is an error, and so is a
+                         topic or partition that is named and not there
     ignoreHighWatermark  false: no record beyond the checkpoint in its log directory is read
 
 Owner: none; immutable, any thread.
@@ -74,7 +75,9 @@ class Options:
             return (topic, partition) in self.assign
         if self.topics is not None:
             return topic in self.topics
-        return self.topics_pattern is None or bool(re.fullmatch(self.topics_pattern, topic))
+        if self.topics_pattern is not None:
+            return bool(re.fullmatch(self.topics_pattern, topic))
+        return self.content is Content.RAW or topic == HOMES[self.content].topic
 
 
 def options_of(given: Mapping[str, str]) -> Options:
@@ -88,8 +91,6 @@ def options_of(given: Mapping[str, str]) -> Options:
     content = _choice(Content, told, "content", Content.RAW)
     _check_together(told)
     _check_content(told, content, view)
-    if content is not Content.RAW and told.keys().isdisjoint(_SELECTIONS):
-        told["topics"] = HOMES[content].topic
     include_control = _flag(told, "includeControl")
     paths = tuple(path.strip() for path in told.get("path", "").split(",") if path.strip())
     return Options(

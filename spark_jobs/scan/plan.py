@@ -21,9 +21,9 @@ from odradek.spark_jobs.scan.catalog import PartitionLog, Segment, partition_log
 from odradek.spark_jobs.scan.file_access import File
 from odradek.spark_jobs.scan.lookup import Place, SegmentLookup, first_as_young
 from odradek.spark_jobs.scan.options import EARLIEST, LATEST, Offsets, Options, View
-from odradek.spark_jobs.scan.resync import batch_chain
+from odradek.spark_jobs.scan.resync import Search, batch_chain, sound_batch_at
 from odradek.spark_jobs.scan.transactions import Transactions, transactions
-from odradek.spark_jobs.scan.walk import OFFSET_MAX, Stretch
+from odradek.spark_jobs.scan.walk import OFFSET_MAX, Stretch, check_can_check
 from odradek.storage.transaction_index import AbortedTransaction
 
 #: Retention and compaction change one file after the other, but not for ever.
@@ -49,18 +49,28 @@ class Split:
     def size_bytes(self) -> int:
         return self.stretch.end - self.stretch.start
 
-    def is_of(self, size_bytes: int) -> bool:
-        """Whether a file of that size is the one planned on; compaction may have replaced it.
+    def is_of(self, file: File) -> bool:
+        """Whether the file is the one planned on; compaction may have replaced it.
 
-        The last segment grows, and is not compacted.
+        That takes bytes away, so that the size tells.  But what was the last segment may have
+        grown before, and still be larger: as long as a split begins with the batch that was there,
+        nothing is gone in front of it, and what is left of it has not moved backwards.
         """
         is_last = self.stretch.offset_max == OFFSET_MAX
-        is_grown = is_last and size_bytes > self.segment_bytes
-        return size_bytes == self.segment_bytes or is_grown
+        is_grown = is_last and file.size_bytes > self.segment_bytes
+        if file.size_bytes != self.segment_bytes and not is_grown:
+            return False
+        start, first_offset = self.stretch.start, self.stretch.first_offset
+        # One that tells of damage and has no rows begins with no sound batch.
+        if start == 0 or self.start_offset >= self.end_offset:
+            return True
+        search = Search(start, file.size_bytes, first_offset, first_offset)
+        return sound_batch_at(file, search) is not None
 
 
 def plan(options: Options) -> list[Split]:
     """All splits, in the order of topic, partition and offset."""
+    check_can_check()
     return undisturbed(lambda: _planned(options))
 
 

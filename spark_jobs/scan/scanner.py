@@ -21,19 +21,25 @@ from dataclasses import replace
 
 import pyarrow as pa
 
-from odradek.protocol.records.crc32c import crc32c
 from odradek.spark_jobs.contents.meaning import columns_to_read, understood
 from odradek.spark_jobs.scan.batch_group import BatchGroup
 from odradek.spark_jobs.scan.batches_view import batch_rows, old_message_rows
 from odradek.spark_jobs.scan.columns import schema_of
 from odradek.spark_jobs.scan.damage import Damage, Mode, ScanFailed
 from odradek.spark_jobs.scan.decode import Decoded, decode
-from odradek.spark_jobs.scan.file_access import File, FileSystem, file_system_of, joined
+from odradek.spark_jobs.scan.file_access import (
+    File,
+    FileSystem,
+    file_system_of,
+    joined,
+    parted,
+    renamed,
+)
 from odradek.spark_jobs.scan.old_formats import decode_old
 from odradek.spark_jobs.scan.options import Options, View, column_types, options_of
 from odradek.spark_jobs.scan.plan import Split, plan
 from odradek.spark_jobs.scan.visibility import Visibility
-from odradek.spark_jobs.scan.walk import Flaw, Stretch, Walk
+from odradek.spark_jobs.scan.walk import Flaw, Stretch, Walk, check_can_check
 from odradek.spark_jobs.scan.wishes import Aborted, Wishes
 from odradek.storage.paths import Content, Stage, file_named
 
@@ -46,8 +52,9 @@ def scan(report: Report | None = None, **options: str) -> Iterator[pa.RecordBatc
 
 
 def scan_all(options: Options, report: Report | None = None) -> Iterator[pa.RecordBatch]:
-    for split in plan(options):
-        yield from read_split(split, options, report)
+    """Planned at once, so that what makes no sense is told before there are rows."""
+    splits = plan(options)
+    return (rows for split in splits for rows in read_split(split, options, report))
 
 
 def scan_schema(options: Options) -> pa.Schema:
@@ -75,14 +82,6 @@ def read_split(
                 report(_damage(split, rows))
 
 
-def check_can_check() -> None:
-    """ScanFailed where nothing computes the checksums: no record is read unchecked."""
-    try:
-        crc32c(b"")
-    except ImportError as missing:
-        raise ScanFailed("checksums need the package crc32c or crcmod: install one") from missing
-
-
 def _opened(stack: ExitStack, split: Split) -> File | None:
     """The file that has the split's records now; None if they are gone."""
     system = file_system_of(split.path)
@@ -98,9 +97,9 @@ def _opened(stack: ExitStack, split: Split) -> File | None:
 def _candidates(system: FileSystem, path: str) -> Iterator[str]:
     yield path
     # What retention or compaction has removed keeps its bytes for a minute, under another name.
-    yield path + Stage.DELETED.value
+    yield _removed(path)
     # Retention begins with the oldest: if an older one is there, compaction has joined the two.
-    directory, _, own = path.rpartition("/")
+    directory, own = parted(path)
     try:
         names = [known for name in system.names(directory) if (known := file_named(name))]
     except FileNotFoundError:
@@ -111,11 +110,17 @@ def _candidates(system: FileSystem, path: str) -> Iterator[str]:
         yield joined(directory, max(older))
 
 
+def _removed(path: str) -> str:
+    return renamed(path, parted(path)[1] + Stage.DELETED.value)
+
+
 def _rows(file: File, split: Split, options: Options) -> Decoded:
-    start_offset, end_offset, stretch = split.start_offset, split.end_offset, split.stretch
+    start_offset, stretch = split.start_offset, split.stretch
+    # What compaction has left may lie where the next split's records were: those are not read here.
+    end_offset = min(split.end_offset, stretch.stop_offset)
     if _is_replaced(file, split):
         start_offset = max(start_offset, stretch.first_offset)
-        end_offset = min(end_offset, stretch.stop_offset, stretch.offset_max + 1)
+        end_offset = min(end_offset, stretch.offset_max + 1)
         stretch = Stretch(0, file.size_bytes, 0, stop_offset=end_offset, is_last=False)
     wishes = Wishes(
         topic=split.topic,
@@ -150,8 +155,7 @@ def _rows(file: File, split: Split, options: Options) -> Decoded:
 
 def _is_replaced(file: File, split: Split) -> bool:
     """Whether compaction has written the file since."""
-    is_removed = file.path == split.path + Stage.DELETED.value
-    return not split.is_of(file.size_bytes) or not (is_removed or file.path == split.path)
+    return file.path not in (split.path, _removed(split.path)) or not split.is_of(file)
 
 
 def _damage(split: Split, flaw: Flaw) -> Damage:

@@ -24,7 +24,7 @@ from odradek.protocol.errors import CorruptMessage
 from odradek.protocol.records.batch import CONTROL_FLAG, TRANSACTIONAL_FLAG
 from odradek.spark_jobs.scan.batch_group import BatchGroup
 from odradek.spark_jobs.scan.catalog import PartitionLog, Segment
-from odradek.spark_jobs.scan.file_access import read_whole
+from odradek.spark_jobs.scan.file_access import parted, read_whole
 from odradek.spark_jobs.scan.indexes import aborted_transactions
 from odradek.spark_jobs.scan.lookup import SegmentLookup
 from odradek.spark_jobs.scan.walk import OFFSET_MAX, Flaw, Stretch, Walk
@@ -109,7 +109,7 @@ def _plain(entry: AbortedTransaction) -> AbortedTransaction:
 def _at_newest_snapshot(log: PartitionLog, bound: int) -> tuple[Transactions, int]:
     """What was open at the offset of the newest snapshot that can be used, and that offset."""
     for path in reversed(log.snapshots):
-        name = file_named(path.rsplit("/", 1)[-1])
+        name = file_named(parted(path)[1])
         if name is None or name.offset > bound:
             continue
         try:

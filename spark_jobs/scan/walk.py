@@ -18,6 +18,7 @@ Owner: whoever iterates; a group's buffer is good until the next is asked for.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import Enum, auto
@@ -34,6 +35,7 @@ from odradek.protocol.records.batch import (
 from odradek.protocol.records.crc32c import chosen_checksum
 from odradek.protocol.records.legacy import LegacyBatch
 from odradek.spark_jobs.scan.batch_group import BatchGroup, batch_group
+from odradek.spark_jobs.scan.damage import ScanFailed
 from odradek.spark_jobs.scan.file_access import File
 from odradek.spark_jobs.scan.resync import (
     HEAD,
@@ -259,6 +261,16 @@ class Walk:
             obstacle = "a batch is cut short"
         reason = "zeros where batches should be" if is_zero else obstacle
         return Flaw(position, following or self._end, self.next_offset, reason)
+
+
+def check_can_check() -> None:
+    """ScanFailed where nothing computes the checksums: no record is read unchecked."""
+    try:
+        chosen_checksum()
+    except ImportError as missing:
+        raise ScanFailed(
+            f"{sys.executable} can compute no checksums: install the package crc32c, or crcmod"
+        ) from missing
 
 
 def buffer_for(size_bytes: int) -> Bytes:

@@ -9,9 +9,9 @@ A batch that was begun before a crash is planned again from the offsets in the c
 lies between them does not change any more: it was below the last stable offset.  A partition that
 appears while the query runs is read from offset 0 on.
 
-Data is lost if retention has removed what was to come, or if a partition is gone or shorter than
-what has been read of it: it was deleted, and perhaps created again.  With failOnDataLoss=false the
-stream goes on with what there is.
+Data is lost if retention has removed what was to come; if a partition is gone or shorter than what
+has been read of it, since it was deleted, and perhaps created again; and if a log ends before its
+high watermark.  With failOnDataLoss=false the stream goes on with what there is.
 
 Owner: the driver's process of one stream; workers have copies that have never looked.
 """
@@ -65,6 +65,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._latest: Offsets = {}
 
     def initialOffset(self) -> Written:
+        self._check_named()
         return to_checkpoint({key: self._first_offset(each) for key, each in self._look().items()})
 
     def getDefaultReadLimit(self) -> ReadLimit:
@@ -79,6 +80,8 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         reaches = self._look()
         for key in begun.keys() - reaches.keys():
             self._tell_of_loss(key, "is gone")
+        for key, reach in reaches.items():
+            self._check_is_whole(key, reach)
         ends = {
             key: self._end(key, reach, begun.get(key, 0))
             for key, reach in reaches.items()
@@ -109,6 +112,19 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if self._tails is not None:
             self._tails.forget_before(from_checkpoint(end))
 
+    def _check_named(self) -> None:
+        """Later, a topic that goes is data that is lost."""
+        with needing_wheels():
+            from odradek.spark_jobs.scan.catalog import partition_logs
+
+            partition_logs(self._request.options)
+
+    def _check_is_whole(self, key: Key, reach: Reach) -> None:
+        watermark = reach.log.high_watermark
+        if watermark is not None and reach.log_end_offset < watermark:
+            end = reach.log_end_offset
+            self._tell_of_loss(key, f"ends at offset {end}, before its high watermark {watermark}")
+
     def _look(self) -> dict[Key, Reach]:
         with needing_wheels():
             from odradek.spark_jobs.source.tails import Tails
@@ -137,12 +153,9 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def _is_shorter(self, key: Key, reach: Reach, offset: int) -> bool:
         """Whether the log has lost its end; a high watermark may only have been forgotten."""
-        from odradek.spark_jobs.scan.lookup import log_end_offset
-
-        end_offset = log_end_offset(reach.log)
-        if end_offset >= offset:
+        if reach.log_end_offset >= offset:
             return False
-        self._tell_of_loss(key, f"ends at offset {end_offset}, before {offset}")
+        self._tell_of_loss(key, f"ends at offset {reach.log_end_offset}, before {offset}")
         return True
 
     def _splits(self, starts: Offsets, ends: Offsets) -> list[Split]:

@@ -12,8 +12,8 @@ from contextlib import contextmanager
 
 from odradek.spark_jobs.scan.damage import ScanFailed
 
-#: By what is imported; the others are called as they are imported.
-PACKAGES = {"snappy": "python-snappy"}
+#: By what is imported; the others are called as they are imported.  (crcmod is the second choice.)
+PACKAGES = {"snappy": "python-snappy", "crcmod": "crc32c"}
 
 
 @contextmanager

@@ -1,7 +1,9 @@
 """A piece of an export as files of Parquet, such as ``topic=orders/date=2026-11-17/....parquet``.
 
 A file has records of one partition and one date, in the order of offsets, and is named for its
-partition and its first offset: an attempt that is made again writes the same files once more.
+partition and its first offset: an attempt that is made again writes the same files once more, or,
+if compaction has taken the first record away meanwhile, others.  Only those that the manifest names
+are left when the export is whole.
 
 The date is that of the timestamp, in UTC.  Timestamps are not in order; so several files are open
 at a time, but not more than OPEN_MAX, lest wild timestamps take all memory.
@@ -15,7 +17,6 @@ from collections import OrderedDict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -26,7 +27,7 @@ from odradek.spark_jobs.scan.options import Options
 from odradek.spark_jobs.scan.scanner import read_split
 from odradek.spark_jobs.transfer.export_plan import ExportPlan, Piece
 from odradek.spark_jobs.transfer.manifest import ExportedPartition, ExportFile, Manifest
-from odradek.spark_jobs.transfer.places import Place
+from odradek.spark_jobs.transfer.places import NewFile, Place
 
 OPEN_MAX = 64
 ROW_GROUP_BYTES = 16 * 1024 * 1024
@@ -102,9 +103,8 @@ def date_of(day: int) -> str:
 
 @dataclass(slots=True)
 class _OpenFile:
-    name: str
+    file: NewFile
     first_offset: int
-    stream: Any
     writer: ParquetWriter
     last_offset: int = -1
     records: int = 0
@@ -150,26 +150,27 @@ class _Writing:
         first_offset = rows.column("offset")[0].as_py()
         file_name = f"{self._partition:05}-{first_offset:020}.parquet"
         name = f"topic={self._topic}/date={label}/{file_name}"
-        stream = self._place.create(name)
-        writer = ParquetWriter(stream, rows.schema, compression=COMPRESSION)
-        return _OpenFile(name, first_offset, stream, writer)
+        file = self._place.create(name)
+        writer = ParquetWriter(file.stream, rows.schema, compression=COMPRESSION)
+        return _OpenFile(file, first_offset, writer)
 
     def _close(self, label: str) -> None:
-        file = self._open.pop(label)
-        file.write()
-        file.writer.close()
-        file.stream.close()
-        self._place.keep(file.name)
+        written = self._open.pop(label)
+        written.write()
+        written.writer.close()
+        written.file.stream.close()
+        self._place.keep(written.file)
+        name = written.file.name
         self._done.append(
             ExportFile(
-                path=file.name,
+                path=name,
                 topic=self._topic,
                 partition=self._partition,
                 date=label,
-                first_offset=file.first_offset,
-                last_offset=file.last_offset,
-                records=file.records,
-                size_bytes=self._place.size_of(file.name) or 0,
+                first_offset=written.first_offset,
+                last_offset=written.last_offset,
+                records=written.records,
+                size_bytes=self._place.size_of(name) or 0,
             )
         )
 

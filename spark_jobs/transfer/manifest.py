@@ -106,7 +106,11 @@ def begin(place: Place, *, overwrite: bool) -> None:
 
 def finish(place: Place, manifest: Manifest) -> None:
     """All its files are written: the export is whole when this returns."""
-    place.keep_names([file.path for file in manifest.files])
+    names = [file.path for file in manifest.files]
+    # What attempts have left that did not end well.
+    for leftover in set(place.files_below()) - {UNFINISHED, *names}:
+        place.remove(leftover)
+    place.keep_names(names)
     place.write_whole(MANIFEST, manifest.encode())
     place.remove(UNFINISHED)
 

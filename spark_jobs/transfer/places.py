@@ -1,7 +1,8 @@
 """Directories that are written to: local ones, and those that pyarrow or fsspec opens.
 
-A file written whole is there with all of its bytes or not at all.  Local files are synced before
-they have their names; object stores have that by themselves.
+A file written whole is there with all of its bytes or not at all, also if two write it at once.
+Local files are synced before they have their names, and until then have one that begins with a dot,
+which Spark and Arrow leave alone; object stores have that by themselves.
 
 Owner: whoever made it.
 """
@@ -10,11 +11,20 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
+from uuid import uuid4
 
 from odradek.spark_jobs.scan.damage import ScanFailed
-from odradek.spark_jobs.scan.file_access import arrow_file_system
+from odradek.spark_jobs.scan.file_access import arrow_file_system, trimmed
 from odradek.storage import files
+
+
+class NewFile(NamedTuple):
+    """A file that is being written."""
+
+    name: str  # that it is to have
+    path: str  # that it has until then
+    stream: Any
 
 
 class Place:
@@ -22,7 +32,7 @@ class Place:
 
     def __init__(self, path: str) -> None:
         self._system, inside = arrow_file_system(path)
-        self._inside = inside.rstrip("/")
+        self._inside = inside
         self._is_local = "://" not in path
 
     def _path(self, name: str) -> str:
@@ -52,23 +62,26 @@ class Place:
             content: bytes = file.read()
             return content
 
-    def create(self, name: str) -> Any:
-        """A stream to be written to; ``keep`` makes it last."""
+    def create(self, name: str) -> NewFile:
+        """To be written to and closed; ``keep`` gives it its name."""
         path = self._path(name)
-        self._system.create_dir(path.rsplit("/", 1)[0], recursive=True)
-        return self._system.open_output_stream(path)
+        directory, _, own = path.rpartition("/")
+        self._system.create_dir(directory, recursive=True)
+        unfinished = f"{directory}/.{own}.{uuid4().hex}" if self._is_local else path
+        return NewFile(name, unfinished, self._system.open_output_stream(unfinished))
 
-    def keep(self, name: str) -> None:
+    def keep(self, file: NewFile) -> None:
         """It is written and closed: see that a power cut does not undo it."""
         if self._is_local:
-            files.sync_path(Path(self._path(name)))
+            files.sync_path(Path(file.path))
+            files.rename(Path(file.path), Path(self._path(file.name)))
 
     def write_whole(self, name: str, content: bytes) -> None:
         if self._is_local:
             os.makedirs(self._inside, exist_ok=True)
             files.replace(Path(self._path(name)), content)
             return
-        with self.create(name) as stream:
+        with self.create(name).stream as stream:
             stream.write(content)
 
     def keep_names(self, names: list[str]) -> None:
@@ -79,6 +92,17 @@ class Place:
             inside = {each for each in above if each.is_relative_to(self._inside)}
             for directory in sorted(directories | inside):
                 files.sync_directory(directory)
+
+    def files_below(self) -> list[str]:
+        """The names of all files, those in directories below included."""
+        from pyarrow.fs import FileSelector, FileType
+
+        selector = FileSelector(self._inside, allow_not_found=True, recursive=True)
+        return [
+            each.path.removeprefix(f"{self._inside}/")
+            for each in self._system.get_file_info(selector)
+            if each.type == FileType.File
+        ]
 
     def remove(self, name: str) -> None:
         """A file, or a directory with all that is in it."""
@@ -94,7 +118,7 @@ class Place:
 def absolute(path: str) -> str:
     """As a process in another directory has to call it."""
     if "://" in path:
-        return path.rstrip("/")
+        return trimmed(path)
     if not path:
         raise ScanFailed("a directory must have a name")
     return os.path.abspath(path)

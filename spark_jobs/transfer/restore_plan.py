@@ -9,6 +9,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
+from odradek.protocol.types import TopicPartition
+from odradek.spark_jobs.scan.catalog import check_named
 from odradek.spark_jobs.scan.damage import ScanFailed
 from odradek.spark_jobs.scan.options import Options
 from odradek.spark_jobs.transfer import manifest as manifests
@@ -37,14 +39,13 @@ def plan_restore(options: Options, names: Mapping[str, str], presence: Presence)
     for topic in names:
         if topic not in counts:
             raise ScanFailed(f"--rename: no topic {topic} was exported")
-    keys = sorted(
-        {
-            (each.topic, each.partition)
-            for manifest in exports.values()
-            for each in manifest.partitions
-            if options.wants(each.topic, each.partition)
-        }
-    )
+    exported = {
+        TopicPartition(each.topic, each.partition)
+        for manifest in exports.values()
+        for each in manifest.partitions
+    }
+    check_named(options, exported)
+    keys = sorted(each for each in exported if options.wants(*each))
     needed: dict[str, list[int]] = {}
     for topic, partition in keys:
         needed.setdefault(names.get(topic, topic), []).append(partition)

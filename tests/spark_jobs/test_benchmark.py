@@ -44,6 +44,7 @@ def test_both_ways_to_ask_have_the_same_answers(spark, written):
     asked = Asked(spark, written)
     for name, question in QUESTIONS.items():
         assert question.odradek(asked) == question.straightforward(asked), name
+        assert question.alone(asked) == question.odradek(asked), name
 
 
 #: A grandchild that works, whose parent is gone by then.

@@ -67,7 +67,9 @@ class TestAudit:
     def test_nothing_to_look_at_is_not_taken_for_nothing_wrong(self, tmp_path, capsys, job):
         WrittenLog(tmp_path / "1")
         into = ["--into", str(tmp_path / "export")] if job is export else []
-        assert job.main([str(tmp_path / "1"), "--topics", "evnets", *into]) == 1
+        assert job.main([str(tmp_path / "1"), "--topics", "evnets,events", *into]) == 1
+        assert f"evnets: not in {tmp_path / '1'}; failOnDataLoss" in capsys.readouterr().err
+        assert job.main([str(tmp_path / "1"), "--topics-pattern", "evnets", *into]) == 1
         assert "none of these partitions is there" in capsys.readouterr().err
 
     def test_a_page_for_a_person(self, tmp_path):
@@ -94,6 +96,7 @@ class TestExport:
         made[2][-3] ^= 0xFF
         directory.write(0, made)
         target, report = tmp_path / "export", tmp_path / "report"
+        report.mkdir()
         arguments = [str(directory.path), "--into", str(target), "--output", "parquet"]
         assert export.main([*arguments, "--to", str(report)]) == 1
         assert [row["offset"] for row in rows_in(target)] == [0, 1, 3]
@@ -156,4 +159,5 @@ def test_exports_of_a_running_broker_are_restored_to_another_topic(broker, tmp_p
     batches = Scanned(
         str(broker.data_dir), topics="again", view="batches", ignoreHighWatermark="true"
     )
-    assert {row["codec"] for row in batches.rows} == {"zstd"}
+    # librdkafka leaves a batch as it is that would not become smaller, as one of few records.
+    assert {"zstd"} <= {row["codec"] for row in batches.rows} <= {"zstd", "none"}

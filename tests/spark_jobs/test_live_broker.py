@@ -5,29 +5,34 @@ Compared up to the high watermark that the broker has written down, which is all
 
 import json
 import threading
+from itertools import pairwise
 
 import pytest
+from confluent_kafka.admin import NewTopic
 
 from odradek.protocol.types import TopicPartition
 from tests.support.live_topics import (
     ISOLATION_LEVELS,
     PARTITIONS,
     RECORDS,
+    SMALL_SEGMENTS,
     TOPICS,
     assert_between,
     consumed,
+    create,
     keyed,
     send,
+    transact_until,
     wait_until_written_down,
     written_down,
 )
 from tests.support.scans import Scanned
 
 
-def scanned(broker, topic, isolation_level):
+def scanned(broker, topics, isolation_level):
     found = Scanned(
         str(broker.data_dir),
-        topics=topic,
+        topics=topics,
         includeHeaders="true",
         isolationLevel=isolation_level,
         mode="FAILFAST",
@@ -36,13 +41,12 @@ def scanned(broker, topic, isolation_level):
 
 
 @pytest.mark.parametrize("isolation_level", ISOLATION_LEVELS)
-@pytest.mark.parametrize("topic", TOPICS)
-def test_a_scan_reads_what_a_consumer_reads(live_broker, topic, isolation_level):
+def test_a_scan_reads_what_a_consumer_reads(live_broker, isolation_level):
     wait_until_written_down(live_broker)
-    before = consumed(live_broker, [topic], isolation_level)
-    found = scanned(live_broker, topic, isolation_level)
-    assert_between(consumed(live_broker, [topic], isolation_level), found, before)
-    assert found
+    before = consumed(live_broker, TOPICS, isolation_level)
+    found = scanned(live_broker, ",".join(TOPICS), isolation_level)
+    assert_between(consumed(live_broker, TOPICS, isolation_level), found, before)
+    assert {topic for topic, _, _ in found} == set(TOPICS)
 
 
 def test_a_scan_beside_a_producer_sees_a_beginning_of_what_is_written(live_broker):
@@ -64,6 +68,33 @@ def test_a_scan_beside_a_producer_sees_a_beginning_of_what_is_written(live_broke
             of_consumer = [(place, row) for place, row in expected.items() if place[1] == partition]
             assert len(of_scan) >= before[TopicPartition(topic, partition)]
             assert of_scan == of_consumer[: len(of_scan)]
+
+
+def test_a_scan_beside_transactions_sees_what_is_committed_by_then(live_broker):
+    topic = "transfers-go-on"
+    create(live_broker, NewTopic(topic, PARTITIONS, 1, config=SMALL_SEGMENTS))
+    scans = {level: [] for level in ISOLATION_LEVELS}
+
+    def is_enough():
+        """Every level was scanned in the midst of it, in several states, over several segments."""
+        has_rolled = len(list((live_broker.data_dir / f"{topic}-0").glob("*.log"))) > 2
+        return has_rolled and all(len(set(map(len, found))) > 3 for found in scans.values())
+
+    writer = threading.Thread(target=transact_until, args=(live_broker, topic, is_enough))
+    writer.start()
+    while writer.is_alive():
+        for level, found in scans.items():
+            found.append(scanned(live_broker, topic, level))
+    writer.join()
+    for level, found in scans.items():
+        expected = consumed(live_broker, [topic], level)
+        for one, other in pairwise([*found, expected]):
+            for partition in range(PARTITIONS):
+                beginning, longer = (
+                    [(place, row) for place, row in each.items() if place[1] == partition]
+                    for each in (one, other)
+                )
+                assert beginning == longer[: len(beginning)]
 
 
 def test_segments_have_rolled_and_batches_add_up(live_broker):

@@ -11,12 +11,14 @@ from odradek.protocol.types import TopicPartition
 from odradek.spark_jobs.scan import file_access
 from odradek.spark_jobs.scan import plan as plans
 from odradek.spark_jobs.scan.damage import ScanFailed
+from odradek.spark_jobs.scan.file_access import arrow_file_system
 from odradek.spark_jobs.scan.options import options_of
 from odradek.spark_jobs.scan.plan import plan
 from odradek.spark_jobs.scan.scanner import read_split
 from odradek.storage.paths import Content, Purpose, new_directory_name
 from tests.support.batches import batch_of
-from tests.support.scans import LogDirectory
+from tests.support.object_store import object_store
+from tests.support.scans import LogDirectory, Scanned
 
 COUNT = 400
 STEP_MS = 1000
@@ -158,6 +160,22 @@ def test_a_file_that_compaction_replaced_is_read_by_offsets(directory):
     assert offsets_of(splits, chosen) == expected + list(range(COUNT // 2, COUNT))
 
 
+def test_a_last_segment_that_grew_before_it_was_compacted_is_read_by_offsets(tmp_path):
+    """By its size alone it might be the one that was planned on."""
+    directory = LogDirectory(tmp_path)
+    directory.write(0, batches(0, COUNT // 2), indexed=True)
+    directory.set_high_watermark(COUNT // 2)
+    chosen = options(directory, maxSplitBytes="20000", mode="FAILFAST")
+    splits = plan(chosen)
+    assert len(splits) > 3
+    kept = [batch for at, batch in enumerate(batches(0, COUNT // 2)) if at % 3]
+    path = directory.write(0, [*kept, *batches(COUNT // 2, COUNT)])
+    directory.write(COUNT * 2, batches(COUNT * 2, 2))
+    assert path.stat().st_size > splits[0].segment_bytes
+    expected = [2 * at + k for at in range(COUNT // 4) if at % 3 for k in (0, 1)]
+    assert offsets_of(splits, chosen) == expected
+
+
 @pytest.mark.parametrize("is_removed", [True, False], ids=["removed", "waits for its removal"])
 def test_segments_that_compaction_joined_are_read_once(directory, is_removed):
     chosen = options(directory, mode="FAILFAST")
@@ -179,6 +197,15 @@ class TestGrowingSegment:
         splits = plan(chosen)
         directory.write(0, made)
         assert offsets_of(splits, chosen) == list(range(4))
+
+    def test_one_that_rolls_before_it_is_read_has_what_was_planned(self, directory):
+        chosen = options(directory, mode="FAILFAST", maxSplitBytes="20000")
+        splits = plan(chosen)
+        with directory.file(COUNT // 2).open("ab") as file:
+            file.write(b"".join(batches(COUNT, 10)))
+        directory.write(COUNT + 10, batches(COUNT + 10, 10), indexed=True)
+        assert offsets_of(splits, chosen) == list(range(COUNT))
+        assert directory.scan(mode="FAILFAST").offsets == list(range(COUNT + 20))
 
     def test_where_it_ends_is_settled_before_transactions_are_looked_for(
         self, directory, monkeypatch
@@ -242,15 +269,38 @@ def test_topics_are_chosen_by_name_pattern_and_partition(directory, tmp_path):
         ({"topics": "orders"}, {("orders", 0)}),
         ({"topicsPattern": "o.*"}, {("orders", 0), ("other.topic", 3)}),
         ({"topicsPattern": "other"}, set()),
-        ({"assign": '{"other.topic": [3, 4]}'}, {("other.topic", 3)}),
+        ({"assign": '{"other.topic": [3]}'}, {("other.topic", 3)}),
     ):
         splits = plan(options(directory, **given))
         assert {(split.topic, split.partition) for split in splits} == expected
 
 
-@pytest.mark.parametrize("what", ["partition", "log directory"])
+@pytest.mark.parametrize(
+    ("given", "missing"),
+    [
+        ({"topics": "oders"}, "oders"),
+        ({"topics": "orders,oders,odd"}, "odd, oders"),
+        ({"assign": '{"orders": [0, 7]}'}, "orders-7"),
+    ],
+)
+def test_what_is_named_and_not_there_is_told(directory, given, missing):
+    """As by Spark's own Kafka source; a pattern names nothing."""
+    with pytest.raises(ScanFailed) as failed:
+        plan(options(directory, **given))
+    assert str(failed.value) == (
+        f"{missing}: not in {directory.path}; failOnDataLoss=false goes on without"
+    )
+    chosen = options(directory, failOnDataLoss="false", **given)
+    there = list(range(COUNT)) if "orders" in str(given) else []
+    assert offsets_of(plan(chosen), chosen) == there
+
+
+@pytest.mark.parametrize("what", ["partition", "log directory", "strange name"])
 def test_a_uri_is_read_as_a_path_is(directory, what):
-    path = directory.path if what == "log directory" else directory.partition
+    path = directory.path if what != "partition" else directory.partition
+    if what == "strange name":
+        path = path.rename(path.with_name("a%20b c"))
+        path = path.with_name("a%2520b%20c")  # as a URI has it
     chosen = options_of({"path": f"file://{path}", "columns": "offset", "maxSplitBytes": "20000"})
     assert offsets_of(plan(chosen), chosen) == list(range(COUNT))
 
@@ -263,6 +313,34 @@ def test_file_systems_of_fsspec_are_read_too(directory):
     chosen = options_of({"path": "memory://logs", "columns": "offset"})
     assert offsets_of(plan(chosen), chosen) == list(range(COUNT))
     memory.rm("/logs", recursive=True)
+
+
+class TestObjectStore:
+    """Through pyarrow's client of S3; where to find the store stands in the URI."""
+
+    @pytest.fixture
+    def store(self, directory, monkeypatch):
+        monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
+        with object_store(directory.path.parent) as store:
+            yield store
+
+    @pytest.mark.parametrize("what", ["log directory", "partition"])
+    def test_it_is_read_as_a_directory_is(self, directory, store, what):
+        directory.set_high_watermark(COUNT - 1)
+        path = directory.path if what == "log directory" else directory.partition
+        uri = store.uri(str(path.relative_to(directory.path.parent)))
+        found = Scanned(uri, maxSplitBytes="20000", mode="FAILFAST", columns="offset,segment")
+        assert found.offsets == list(range(COUNT - 1))
+        first = directory.file(0).relative_to(directory.path.parent)
+        assert found.rows[0]["segment"] == store.uri(str(first))
+
+    def test_one_client_serves_all_of_its_files(self, store):
+        systems = {id(arrow_file_system(store.uri(key))[0]) for key in ("a/0", "a/1", "b")}
+        assert len(systems) == 1
+
+    def test_settings_that_it_does_not_know_are_told(self, store):
+        with pytest.raises(ScanFailed, match="colour"):
+            Scanned(store.uri("logs") + "&colour=blue")
 
 
 @pytest.mark.parametrize(

@@ -204,11 +204,25 @@ class TestMadeUpTransactions:
         (unreadable,) = found.table("unreadable")
         assert (unreadable["firstOffset"], found.status) == (1, 1)
 
-    @pytest.mark.parametrize(("partitions", "hangs"), [([0, 1], False), ([1], True)])
-    def test_one_hangs_if_its_id_is_busy_with_other_partitions(
-        self, logs, tmp_path, run, partitions, hangs
-    ):
-        logs.put(transaction_key("a"), transaction_value(1, 1, {"t": partitions}))
-        found = run(tmp_path / "logs", "--as-of", NOW_MS, "--topics", "t")
-        (row,) = found.table("open")
-        assert (row["transactionalId"], row["state"], row["hangs"]) == ("a", "Ongoing", hangs)
+    def test_one_hangs_if_its_id_is_busy_with_others_or_there_is_none(self, tmp_path, run):
+        data = InternalLog(tmp_path / "logs", "t")
+        states = InternalLog(tmp_path / "logs", TRANSACTION_STATE)
+        for producer_id, (name, partitions) in enumerate(
+            [("busy here", [0, 1]), ("busy elsewhere", [1]), (None, [])]
+        ):
+            data.put(None, b"value", producer_id=producer_id)
+            if name is not None:
+                value = transaction_value(producer_id, 1, {"t": partitions})
+                states.put(transaction_key(name), value)
+        rows = run(tmp_path / "logs", "--as-of", NOW_MS, "--topics", "t").table("open")
+        assert {(row["transactionalId"], row["hangs"]) for row in rows} == {
+            ("busy here", False),
+            ("busy elsewhere", True),
+            (None, True),
+        }
+
+    def test_whether_one_hangs_is_not_known_without_the_states_of_all_ids(self, tmp_path, run):
+        InternalLog(tmp_path / "logs", "t").put(None, b"value", producer_id=1)
+        InternalLog(tmp_path / "logs", TRANSACTION_STATE, 7)
+        (row,) = run(tmp_path / "logs", "--as-of", NOW_MS, "--topics", "t").table("open")
+        assert row["hangs"] is None

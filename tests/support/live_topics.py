@@ -13,8 +13,9 @@ Owner: the thread that started it.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -58,9 +59,7 @@ def live_topics(data_dir: Path) -> Iterator[BrokerProcess]:
     with BrokerProcess(data_dir, *SETTINGS).start() as broker:
         settings = {COMPACTED: COMPACTING, RETAINED: RETAINING}
         topics = [NewTopic(name, PARTITIONS, 1, config=settings.get(name, {})) for name in TOPICS]
-        admin = AdminClient({"bootstrap.servers": broker.address})
-        for created in admin.create_topics(topics).values():
-            created.result()
+        create(broker, *topics)
         for codec in CODECS:
             send(broker, f"with-{codec}", range(RECORDS), codec=codec)
         send_values(broker, RETAINED, count=200, keys=200)
@@ -71,6 +70,12 @@ def live_topics(data_dir: Path) -> Iterator[BrokerProcess]:
         wait_until(lambda: len(consumed(broker, [RETAINED])) < 200)
         yield broker
         del still_open  # not before: its end would be that of its transaction
+
+
+def create(broker: BrokerProcess, *topics: NewTopic) -> None:
+    admin = AdminClient({"bootstrap.servers": broker.address})
+    for created in admin.create_topics(list(topics)).values():
+        created.result()
 
 
 def send(broker: BrokerProcess, topic: str, numbers: Iterable[int], *, codec: str) -> None:
@@ -104,17 +109,30 @@ def transfer(broker: BrokerProcess) -> Producer:
     one, other = (_transactional(broker, name) for name in ("one", "other"))
     plain = _producer(broker)
     for number in range(6):
-        one.begin_transaction()
-        _send_some(one, b"in transaction %d" % number)
-        if number % 3 == 1:
-            one.abort_transaction()
-        else:
-            one.commit_transaction()
-        _send_some(plain, b"in none, after %d" % number)
+        _transact(one, TRANSFERS, number)
+        _send_some(plain, TRANSFERS, b"in none, after %d" % number)
     other.begin_transaction()
-    _send_some(other, b"in an open transaction")
-    _send_some(plain, b"behind an open transaction")
+    _send_some(other, TRANSFERS, b"in an open transaction")
+    _send_some(plain, TRANSFERS, b"behind an open transaction")
     return other
+
+
+def transact_until(broker: BrokerProcess, topic: str, is_enough: Callable[[], bool]) -> None:
+    """One transaction after the other, some of them aborted."""
+    producer = _transactional(broker, f"writes {topic}")
+    for number in count():
+        _transact(producer, topic, number)
+        if is_enough():
+            return
+
+
+def _transact(producer: Producer, topic: str, number: int) -> None:
+    producer.begin_transaction()
+    _send_some(producer, topic, b"in transaction %d" % number)
+    if number % 3 == 1:
+        producer.abort_transaction()
+    else:
+        producer.commit_transaction()
 
 
 def _producer(broker: BrokerProcess, **settings: Any) -> Producer:
@@ -129,11 +147,9 @@ def _transactional(broker: BrokerProcess, name: str) -> Producer:
     return producer
 
 
-def _send_some(producer: Producer, value: bytes) -> None:
+def _send_some(producer: Producer, topic: str, value: bytes) -> None:
     for number in range(10):
-        producer.produce(
-            TRANSFERS, value=b"%s: %d" % (value, number), partition=number % PARTITIONS
-        )
+        producer.produce(topic, value=b"%s: %d" % (value, number), partition=number % PARTITIONS)
     assert producer.flush(TIMEOUT_S) == 0
 
 

@@ -36,6 +36,12 @@ SETTINGS = {
     "spark.default.parallelism": "2",
     "spark.sql.session.timeZone": "UTC",
 }
+#: Compiling queries takes longer than they do on data that is small.
+INTERPRETED = {
+    "spark.sql.codegen.wholeStage": "false",
+    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+}
+PRELOADED = Path(__file__).with_name("preloaded")
 
 
 @pytest.fixture(scope="session")
@@ -57,9 +63,11 @@ def new_session(folder: Path, *, master: str = "local[2]") -> SparkSession:
     """With the source registered; what Spark leaves on the disk goes into ``folder``."""
     provide_java()
     os.environ["PYSPARK_PYTHON"] = sys.executable  # else it is what the path has
+    os.environ["AWS_EC2_METADATA_DISABLED"] = "true"  # a client of S3 may look for it elsewhere
+    os.environ["PYTHONPATH"] = f"{PRELOADED}:{os.environ.get('PYTHONPATH', '')}"
     builder = SparkSession.builder.master(master).appName("tests")
     folders = {"spark.local.dir": f"{folder}/local", "spark.sql.warehouse.dir": f"{folder}/tables"}
-    for name, value in {**SETTINGS, **folders}.items():
+    for name, value in {**SETTINGS, **INTERPRETED, **folders}.items():
         builder = builder.config(name, value)
     session = builder.getOrCreate()
     session.sparkContext.setLogLevel("OFF")

@@ -138,10 +138,20 @@ def test_a_wrong_wish_is_one_line(offline, arguments):
     assert offline("scan", *arguments).complaint
 
 
-def test_without_numpy_it_says_what_to_install(directory):
+@pytest.mark.parametrize(
+    ("missing", "line"),
+    [
+        (("numpy", "pyarrow"), "scan needs numpy and pyarrow: pip install 'odradek[arrow]'"),
+        (
+            ("crc32c", "crcmod"),
+            f"{sys.executable} can compute no checksums: install the package crc32c, or crcmod",
+        ),
+    ],
+)
+def test_without_a_package_it_says_what_to_install(directory, missing, line):
     """A plain installation has neither numpy nor pyarrow; all else works, and this says so."""
     program = (
-        "import sys; sys.modules['numpy'] = sys.modules['pyarrow'] = None\n"
+        f"import sys; sys.modules.update(dict.fromkeys({missing}))\n"
         "from odradek.broker.cli.main import main; sys.exit(main(sys.argv[1:]))"
     )
     ran = subprocess.run(
@@ -151,7 +161,7 @@ def test_without_numpy_it_says_what_to_install(directory):
         check=False,
     )
     assert (ran.returncode, ran.stdout) == (1, "")
-    assert ran.stderr == "odradek: scan needs numpy and pyarrow: pip install 'odradek[arrow]'\n"
+    assert ran.stderr == f"odradek: {line}\n"
 
 
 class TestContents:

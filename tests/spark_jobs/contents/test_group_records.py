@@ -251,6 +251,17 @@ class TestOneGroup:
         logs[0].path.parent.rename(logs[0].path.parent.with_name(f"{CONSUMER_OFFSETS}-3"))
         assert len(scan(group="c").rows) == 1
 
+    @pytest.mark.parametrize("by", ["assign", "path"])
+    def test_partitions_that_are_not_wanted_count(self, tmp_path, by):
+        """In a topic of three it is in partition 0, in one of two it would be in 1."""
+        logs = [InternalLog(tmp_path, CONSUMER_OFFSETS, number) for number in range(3)]
+        logs[0].put(offset_key("c", "t", 0), offset_value(7))
+        assign = {"path": str(tmp_path), "assign": f'{{"{CONSUMER_OFFSETS}": [0, 1]}}'}
+        path = {"path": ",".join(str(log.path.parent) for log in logs[:2])}
+        given = assign if by == "assign" else path
+        found = Scanned(content="offsets", group="c", columns="offset", **given)
+        assert found.offsets == [7]
+
     def test_who_knows_how_many_there_are_can_say_so(self, logs, scan):
         logs[0].path.parent.rename(logs[0].path.parent.with_name(f"{CONSUMER_OFFSETS}-3"))
         assert len(scan(group="c", partitionCount="2").rows) == 1

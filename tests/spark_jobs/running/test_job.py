@@ -49,7 +49,7 @@ def test_the_flags_of_a_scan_choose_what_is_read(spark, directory, capsys):
     arguments = [str(directory.path), "--output", "json"]
     offsets = ["--starting-offsets", json.dumps({TOPIC: {"0": 3}})]
     assert COUNTING.main([*arguments, *offsets]) == 0
-    assert COUNTING.main([*arguments, "--topics", "none"]) == 0
+    assert COUNTING.main([*arguments, "--topics-pattern", "none"]) == 0
     assert lines(capsys) == [{"table": "count", "count": 2}, {"table": "count", "count": 0}]
 
 
@@ -69,6 +69,13 @@ def test_damage_is_one_more_table_and_makes_the_status_1(spark, damaged, capsys)
     assert counted == {"table": "count", "count": COUNT - 1}
     assert damage["table"] == "damage"
     assert (damage["file"], damage["firstOffset"]) == (str(damaged.file(0)), 2)
+
+
+def test_damage_is_told_where_its_table_is_not_written(spark, damaged, capsys):
+    assert COUNTING.main([str(damaged.path), "--output", "json", "--tables", "count"]) == 1
+    told = capsys.readouterr()
+    assert json.loads(told.out) == {"table": "count", "count": COUNT - 1}
+    assert "s: 1 damaged ranges were left out: --tables damage has them\n" in told.err
 
 
 def test_damage_that_nobody_wants_to_know_of_is_not_looked_for(spark, damaged, capsys):

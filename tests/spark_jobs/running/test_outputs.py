@@ -29,11 +29,11 @@ TOTAL = pa.table({"records": [7], "codecs": pa.array([["gzip", "zstd"]])})
 TABLES = [Table("keys", "Hottest keys", KEYS), Table("total", "All in all", TOTAL)]
 
 
-def written(*arguments):
+def written(*arguments, tables=TABLES):
     job = Job("try", "Try it.", no_arguments, lambda call: Result(TABLES))
     args = job.parser().parse_args(["/logs", *map(str, arguments)])
     outputs.check(args)
-    outputs.write(TABLES, args, title="Try it")
+    outputs.write(outputs.chosen(tables, args), args, title="Try it")
 
 
 def test_json_has_a_line_for_each_row_that_names_its_table(capsys):
@@ -106,7 +106,7 @@ def test_a_page_has_every_table(tmp_path):
     [
         (
             ["--output", "csv"],
-            "csv has one table: choose with --tables one of keys, total, or --to",
+            "csv has one table: choose with --tables one of keys, total, or --to DIR",
         ),
         (["--output", "parquet"], "parquet is not for a screen: name a file with --to"),
         (["--tables", "kes"], "--tables: no table is called 'kes'; there are keys, total"),
@@ -116,6 +116,37 @@ def test_what_cannot_be_written_is_said_in_a_line(arguments, complaint):
     with pytest.raises(ScanFailed) as failure:
         written(*arguments)
     assert str(failure.value) == complaint
+
+
+@pytest.mark.parametrize("output", ["csv", "parquet"])
+def test_the_name_of_a_file_is_not_made_a_directory(tmp_path, output):
+    to = tmp_path / f"all.{output}"
+    with pytest.raises(ScanFailed, match=f"all.{output} has one table: choose with --tables"):
+        written("--output", output, "--to", to)
+    assert not to.exists()
+    to.mkdir()
+    written("--output", output, "--to", to)
+    assert {path.name for path in to.iterdir()} == {f"keys.{output}", f"total.{output}"}
+
+
+class TestDamage:
+    """A table that is there or not makes no difference to where the others go."""
+
+    DAMAGE = Table("damage", "Damaged ranges", pa.table({"position": [7]}), of_damage=True)
+
+    @pytest.mark.parametrize("to", ["total", "total.csv"])
+    def test_a_single_table_goes_into_a_file_with_damage_or_without(self, tmp_path, to):
+        written("--output", "csv", "--to", tmp_path / to, tables=[TABLES[1], self.DAMAGE])
+        assert (tmp_path / to).read_text() == "records,codecs\n7,gzip zstd\n"
+
+    def test_a_directory_gets_it_too(self, tmp_path):
+        written("--output", "csv", "--to", tmp_path / "all", tables=[*TABLES, self.DAMAGE])
+        assert (tmp_path / "all" / "damage.csv").read_text() == "position\n7\n"
+
+    def test_it_may_be_asked_for_though_there_is_none(self, tmp_path, capsys):
+        written("--output", "csv", "--tables", "damage", tables=[*TABLES, self.DAMAGE])
+        written("--output", "csv", "--tables", "total,damage")
+        assert capsys.readouterr().out == "position\n7\nrecords,codecs\n7,gzip zstd\n"
 
 
 def test_a_file_in_no_directory_is_refused_before_the_work_begins(tmp_path):

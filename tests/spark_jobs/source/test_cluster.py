@@ -1,4 +1,4 @@
-"""A cluster of two workers whose Python has no Odradek but what ``--py-files`` brings."""
+"""Clusters of two workers whose Python has no Odradek but what is brought to them."""
 
 import json
 import os
@@ -15,11 +15,14 @@ from odradek.protocol.records.record import Record
 from odradek.spark_jobs.source.py_files import write_py_files
 from tests.support.batches import batch_of
 from tests.support.scans import LogDirectory
-from tests.support.spark_session import SETTINGS, need_java
+from tests.support.spark_session import INTERPRETED, SETTINGS, need_java
+from tests.support.standalone_cluster import MEMORY, standalone_cluster
 
 ROOT = Path(__file__).parents[3]
 JOB = ROOT / "spark_jobs" / "hot_keys.py"
+COMMAND = [sys.executable, "-m", "odradek.broker.cli.main", "spark", "hot-keys"]
 MASTER = "local-cluster[2,1,1024]"
+ORDERS = ["--topics", "orders", "--mode", "dropmalformed", "--output", "json"]
 TIMEOUT_S = 170
 BATCHES, KEYS = 40, 7
 
@@ -57,13 +60,19 @@ def environment(tmp_path):
         "PYSPARK_PYTHON": str(python),
         "PYSPARK_DRIVER_PYTHON": str(python),
         "SPARK_LOCAL_IP": "127.0.0.1",
+        "PYSPARK_SUBMIT_ARGS": " ".join(map(shlex.quote, [*SETTINGS_TOLD, "pyspark-shell"])),
     }
 
 
-SETTINGS_TOLD = [word for item in SETTINGS.items() for word in ("--conf", "=".join(item))]
+SETTINGS_TOLD = [
+    word
+    for setting in {**SETTINGS, **INTERPRETED}.items()
+    for word in ("--conf", "=".join(setting))
+]
 
 
 def run(environment, tmp_path, *command):
+    need_java()
     return subprocess.run(
         [str(word) for word in command],
         env={**environment, "SPARK_LOCAL_DIRS": str(tmp_path / "local")},
@@ -74,34 +83,47 @@ def run(environment, tmp_path, *command):
     )
 
 
-def test_a_job_is_submitted_as_it_stands_with_the_code_in_a_zip(environment, directory, tmp_path):
-    need_java()
-    write_py_files(tmp_path / "odradek.zip")
-    submit = Path(sys.executable).with_name("spark-submit")
-    to = tmp_path / "keys.json"
-    ran = run(
-        *(environment, tmp_path),
-        *(submit, "--master", MASTER, *SETTINGS_TOLD, "--py-files", tmp_path / "odradek.zip"),
-        *(JOB, directory.path, "--topics", "orders", "--output", "json", "--to", to),
-    )
-    assert ran.returncode == 0, ran.stderr
-    tables = [json.loads(line) for line in to.read_text().splitlines()]
+def check_answer(path):
+    tables = [json.loads(line) for line in path.read_text().splitlines()]
     (topic,) = [row for row in tables if row["table"] == "topics"]
     assert (topic["topic"], topic["records"], topic["keys"]) == ("orders", BATCHES, KEYS)
 
 
-def test_a_job_brings_its_code_along_and_a_worker_says_which_wheel_it_lacks(
-    environment, directory, tmp_path
-):
+@pytest.mark.soak  # six processes of Java
+def test_a_job_is_submitted_as_it_stands_with_the_code_in_a_zip(environment, directory, tmp_path):
+    """To a master and two workers, each of which runs an executor."""
     need_java()
-    # The command itself runs where Odradek is installed.
-    command = [sys.executable, "-m", "odradek.broker.cli.main", "spark", "hot-keys"]
-    settings = " ".join(map(shlex.quote, [*SETTINGS_TOLD, "pyspark-shell"]))
-    environment = {**environment, "PYSPARK_SUBMIT_ARGS": settings}
-    ran = run(environment, tmp_path, *command, directory.path, "--master", MASTER)
+    write_py_files(tmp_path / "odradek.zip")
+    submit = Path(sys.executable).with_name("spark-submit")
+    settings = [*SETTINGS_TOLD, "--executor-memory", MEMORY]
+    to = tmp_path / "keys.json"
+    with standalone_cluster(tmp_path, environment, workers=2) as cluster:
+        ran = run(
+            *(environment, tmp_path),
+            *(submit, "--master", cluster.url, *settings, "--py-files", tmp_path / "odradek.zip"),
+            *(JOB, directory.path, "--max-split-bytes", "500", *ORDERS, "--to", to),
+        )
+        assert ran.returncode == 0, ran.stderr
+        assert cluster.executors() == [1, 1]
+    check_answer(to)
+
+
+def test_a_job_brings_its_code_along(environment, directory, tmp_path):
+    """The command itself runs where Odradek is installed."""
+    to = tmp_path / "keys.json"
+    asked = [directory.path, *ORDERS, "--to", to, "--master", MASTER]
+    ran = run(environment, tmp_path, *COMMAND, *asked)
+    assert ran.returncode == 0, ran.stderr
+    check_answer(to)
+
+
+def test_a_worker_says_which_wheel_it_lacks(environment, directory, tmp_path):
+    """Workers of this machine are not brought the code: they find it as the driver does."""
+    environment = {**environment, "PYTHONPATH": f"{environment['PYTHONPATH']}:{ROOT}"}
+    ran = run(environment, tmp_path, *COMMAND, directory.path, "--master", "local[1]")
     assert ran.returncode == 1
     line = ran.stderr.splitlines()[-1]
-    assert line.startswith("odradek hot-keys: ")
+    assert line.startswith(f"odradek hot-keys: {sys.executable} on ")
     assert line.endswith(
         "lacks python-snappy: every worker's Python needs what 'odradek[spark]' installs"
     )

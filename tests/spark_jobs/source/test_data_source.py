@@ -134,7 +134,7 @@ class TestTasks:
 
     def test_nothing_to_read_is_nothing_read(self, directory):
         directory.write(0, batches(1))
-        reader = reader_of(directory, topics="payments")
+        reader = reader_of(directory, topicsPattern="pay.*")
         assert reader.partitions() == []
         assert list(reader.read(InputPartition(None))) == []  # which Spark makes up then
 

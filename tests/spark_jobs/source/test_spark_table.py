@@ -11,6 +11,7 @@ from odradek.protocol.records.record import Header, Record
 from odradek.spark_jobs.source.failures import one_line
 from tests.support import filtering_source
 from tests.support.batches import batch_of
+from tests.support.object_store import object_store
 from tests.support.scans import ALL_COLUMNS, LogDirectory
 from tests.support.spark_session import rows, table
 
@@ -74,7 +75,17 @@ def test_a_range_and_no_partition_at_all(spark, directory):
     told = {"startingOffsets": '{"orders": {"0": 120}}', "endingOffsets": '{"orders": {"0": 130}}'}
     frame = table(spark, directory.path, columns="offset", **told)
     assert [row.offset for row in frame.collect()] == list(range(120, 130))
-    assert table(spark, directory.path, topics="payments").count() == 0
+    assert table(spark, directory.path, topicsPattern="pay.*").count() == 0
+
+
+def test_an_object_store_is_read_by_the_workers_themselves(spark, directory):
+    with object_store(directory.path.parent) as store:
+        found = rows(table(spark, store.uri("logs"), columns="offset,codec,segment"))
+    expected = directory.scan(columns="offset,codec").rows
+    assert [(row["offset"], row["codec"]) for row in found] == [
+        (row["offset"], row["codec"]) for row in expected
+    ]
+    assert found[0]["segment"] == store.uri(f"logs/orders-0/{directory.file(0).name}")
 
 
 @pytest.fixture(scope="module")

@@ -200,6 +200,38 @@ class TestLoss:
         assert lenient.latestOffset(orders(9), ALL) == orders(5)
         assert read(lenient, orders(9), orders(5)) == [0, 1, 2, 3, 4]
 
+    def test_of_what_the_high_watermark_says_is_there(self, directory):
+        """The log was cut, and what was read of it before may be written anew, otherwise."""
+        directory.write(0, batches(0, 5))
+        directory.set_high_watermark(9)
+        with pytest.raises(ScanFailed, match="orders-0 ends at offset 5, before its high waterm"):
+            stream(directory).latestOffset(orders(9), ALL)
+        with pytest.raises(ScanFailed, match="orders-0 ends at offset 5, before 9: data was lost"):
+            stream(directory).partitions(orders(3), orders(9))
+        lenient = stream(directory, failOnDataLoss="false")
+        assert lenient.latestOffset(orders(9), ALL) == orders(5)
+        assert lenient.latestOffset(orders(3), ALL) == orders(5)
+        assert read(lenient, orders(3), orders(9)) == [3, 4]
+        directory.write(0, batches(0, 11))
+        assert lenient.latestOffset(orders(5), ALL) == orders(9)
+        directory.write(0, batches(0, 6))
+        with pytest.raises(ScanFailed, match="ends at offset 6, before its high watermark 9"):
+            stream(directory).latestOffset(orders(6), ALL)
+        assert lenient.latestOffset(orders(9), ALL) == orders(6)
+
+    def test_of_a_topic_that_is_named_while_the_stream_runs(self, directory):
+        """One that is not there at first is a mistake; later it is gone."""
+        directory.write(0, batches(0, 5))
+        with pytest.raises(ScanFailed, match="oders: not in"):
+            stream(directory, topics="orders,oders").initialOffset()
+        reader = stream(directory, topics="orders")
+        lenient = stream(directory, topics="orders", failOnDataLoss="false")
+        assert reader.initialOffset() == lenient.initialOffset() == orders(5)
+        directory.partition.rename(directory.path / "other-0")
+        with pytest.raises(ScanFailed, match="orders-0 is gone: data was lost"):
+            reader.latestOffset(orders(5), ALL)
+        assert lenient.latestOffset(orders(5), ALL) == {}
+
     def test_of_what_a_batch_was_to_have(self, directory):
         directory.write(0, batches(0, 5))
         with pytest.raises(ScanFailed, match="orders-0 ends at offset 5, before 9"):

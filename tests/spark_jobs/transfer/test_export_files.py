@@ -8,6 +8,7 @@ import pytest
 from odradek.protocol.records.record import Record
 from odradek.spark_jobs.scan.damage import ScanFailed
 from odradek.spark_jobs.scan.options import options_of
+from odradek.spark_jobs.scan.scanner import read_split
 from odradek.spark_jobs.transfer import export_files, manifest
 from odradek.spark_jobs.transfer.export_files import NO_DATE, date_of
 from odradek.spark_jobs.transfer.export_plan import (
@@ -166,6 +167,35 @@ class TestWholeness:
         assert not stray.exists()
         assert len(rows_in(target)) == 1
         assert not (target / manifest.UNFINISHED).exists()
+
+    def test_nothing_is_left_of_a_task_that_was_tried_again(self, directory, tmp_path, monkeypatch):
+        """Compaction took a first record away in between: the files have other names then."""
+
+        def torn(split, options, report):
+            for rows in read_split(split, options, report):
+                yield rows
+                raise OSError("the worker is gone")
+
+        target = tmp_path / "export"
+        records = write_scattered(directory, 20)
+        chosen = options_of({"path": str(directory.path), "columns": ",".join(COLUMNS)})
+        planned = plan_export(chosen)
+        (piece,) = planned.pieces
+        place = Place(str(target))
+        self.begin(target)
+        with monkeypatch.context() as patch:
+            patch.setattr(export_files, "read_split", torn)
+            with pytest.raises(OSError, match="the worker is gone"):
+                export_files.write_piece(piece, chosen, str(target))
+        assert rows_in(target) == []  # what is not whole has no name that anybody reads
+        stray = export_files.write_piece(piece, chosen, str(target))
+        directory.write(0, [batch_of(*records[at : at + 5], base_offset=at) for at in (5, 10, 15)])
+        written = export_files.write_piece(piece, chosen, str(target))
+        assert {file.path for file in stray.files} - {file.path for file in written.files}
+        manifest.finish(place, export_files.manifest_of(planned, [written], {}, created_ms=0))
+        assert [row["offset"] for row in rows_in(target)] == list(range(5, 20))
+        left = {str(path.relative_to(target)) for path in target.rglob("*") if path.is_file()}
+        assert left == {manifest.MANIFEST, *(file.path for file in written.files)}
 
     def test_a_whole_export_is_replaced_only_if_that_is_said(self, directory, tmp_path):
         target = tmp_path / "export"

@@ -187,5 +187,7 @@ def test_names_that_were_not_exported_are_told(export):
     chosen = options_of({"path": str(export)})
     with pytest.raises(ScanFailed, match="no topic payments was exported"):
         plan_restore(chosen, {"payments": "x"}, Presence.NONE)
-    with pytest.raises(ScanFailed, match="nothing of that was exported"):
+    with pytest.raises(ScanFailed, match=f"x: not in {export}; failOnDataLoss=false"):
         plan_restore(options_of({"path": str(export), "topics": "x"}), {}, Presence.NONE)
+    with pytest.raises(ScanFailed, match="nothing of that was exported"):
+        plan_restore(options_of({"path": str(export), "topicsPattern": "x"}), {}, Presence.NONE)

@@ -115,8 +115,9 @@ def test_a_request_may_come_byte_by_byte(broker, scene):
         assert client.answer_bytes()
 
 
-def test_many_requests_may_come_at_once(broker, scene):
-    one = frame(ApiKey.METADATA, 9, **VALUES[ApiKey.METADATA](scene, 9))
+def test_many_requests_may_come_at_once(broker):
+    # Its answer is always the same, whatever of the other tests' requests is still being done.
+    one = frame(ApiKey.API_VERSIONS, 0)
     with WireClient(broker.address) as client:
         client.send_bytes(one * 500)
         answers = {client.answer_bytes() for _ in range(500)}

@@ -13,6 +13,8 @@ MANY = 40_000
 FEWER = 500
 #: How many times others are answered meanwhile.  If it were done in one go, it would be a few.
 TURNS_MIN = 20
+#: This process may get no turn itself; a broker that holds others up does so every time.
+TRIES = 10
 
 TOPIC = "nowhere"
 FETCHED = [{"partition": index, "fetch_offset": 0} for index in range(MANY)]
@@ -100,15 +102,20 @@ LARGE = {
 
 @pytest.mark.parametrize("key", LARGE, ids=lambda key: key.name)
 def test_y3_a_large_request_lets_others_have_their_turns(broker, key):
-    version, values = LARGE[key]
     with WireClient(broker.address) as client, WireClient(broker.address) as other:
-        client.send(key, version, **values)
-        turns = 0
-        while not client.is_answered():
-            other.call(ApiKey.API_VERSIONS, 0)
-            turns += 1
-        client.answer(key, version)
-    assert turns >= TURNS_MIN
+        assert any(turns_beside(client, key, other) >= TURNS_MIN for _ in range(TRIES))
+
+
+def turns_beside(client, key, other):
+    """How many times the other is answered while the client's large request is in progress."""
+    version, values = LARGE[key]
+    client.send(key, version, **values)
+    turns = 0
+    while not client.is_answered():
+        other.call(ApiKey.API_VERSIONS, 0)
+        turns += 1
+    client.answer(key, version)
+    return turns
 
 
 def test_y3_topics_of_too_many_partitions_hold_up_nobody(broker):

@@ -11,7 +11,7 @@ from __future__ import annotations
 import threading
 import time
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -26,8 +26,6 @@ FLUSH_TIMEOUT_S = 60
 JOIN_TIMEOUT_S = 90
 CATCH_UP_S = 30
 QUEUED_MAX = 500
-#: Of a record that was sent again, and is there, though the broker does not say where.
-UNTOLD = -1
 #: So many and then a pause: what is wanted is time under load, not much of it.
 AT_ONCE = 4
 PAUSE_S = 0.002
@@ -127,9 +125,7 @@ class PersistentProducer:
         if error is not None or value is None:
             self.failures.append(f"{value!r}: {error}")
         else:
-            offset = message.offset()
-            place = Place(message.partition() or 0, UNTOLD if offset is None else offset)
-            self.acknowledged[value] = place
+            self.acknowledged[value] = Place(message.partition() or 0, message.offset())
 
 
 class PersistentConsumer:
@@ -193,24 +189,16 @@ class PersistentConsumer:
 
 
 def history_of(
-    topic: str, producers: Iterable[PersistentProducer], consumers: Sequence[PersistentConsumer]
+    topic: str, producers: Iterable[PersistentProducer], consumers: Iterable[PersistentConsumer]
 ) -> History:
     """All that they noted, when they have stopped."""
     history = History()
-    seen = {
-        value: offset
-        for consumer in consumers
-        for found in consumer.found.values()
-        for offset, value in found
-    }
     for producer in producers:
         for partition, values in producer.sent.items():
             for value in values:
                 history.sent(producer.name, TopicPartition(topic, partition), value)
         for value, place in producer.acknowledged.items():
-            # One of which nobody knows where it is was seen somewhere, or is lost.
-            offset = seen.get(value, UNTOLD) if place.offset == UNTOLD else place.offset
-            history.acked(TopicPartition(topic, place.partition), offset, value)
+            history.acked(TopicPartition(topic, place.partition), place.offset, value)
     for number, consumer in enumerate(consumers):
         for partition, found in consumer.found.items():
             for offset, value in found:

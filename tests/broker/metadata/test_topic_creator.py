@@ -73,27 +73,6 @@ async def test_what_is_refused_is_told():
     assert topics.created == ["u"]
 
 
-async def test_who_asks_while_the_session_expires_is_to_ask_again(monkeypatch):
-    topics = FakeTopics()
-
-    async def expired(_):
-        raise SessionExpired
-
-    monkeypatch.setattr(topics, "plan_topics", expired)
-    assert await told(creator(topics), "t") == {"t": "LEADER_NOT_AVAILABLE"}
-
-
-async def test_nobody_waits_for_ever_for_a_store_that_is_away(monkeypatch):
-    topics = FakeTopics()
-    topics.gate = asyncio.Event()
-    monkeypatch.setattr(topic_creator, "PATIENCE_S", 0.01)
-    creating = creator(topics)
-    assert await told(creating, "t") == {"t": "LEADER_NOT_AVAILABLE"}
-    topics.gate.set()
-    assert await told(creating, "t") == {"t": "LEADER_NOT_AVAILABLE"}
-    assert topics.created == ["t"]
-
-
 async def test_nobody_creates_what_is_being_created():
     topics = FakeTopics()
     topics.gate = asyncio.Event()

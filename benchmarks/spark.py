@@ -21,6 +21,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from statistics import median
 from time import perf_counter
@@ -96,7 +97,7 @@ def compare_questions(written: Written, rounds: int) -> None:
             answers = []
             for side in ("straightforward", "odradek", "alone"):
                 ask: Callable[[Asked], Any] = getattr(question, side)
-                answer, seconds = _timed(lambda ask=ask: ask(asked))
+                answer, seconds = _timed(partial(ask, asked))
                 answers.append(answer)
                 taken.setdefault((name, side), []).append(seconds)
                 print(f"    {name}, {side}: {seconds}", file=sys.stderr, flush=True)
@@ -146,7 +147,7 @@ def compare_scan(written: Written, folder: Path, rounds: int) -> None:
     taken: dict[str, list[Taken]] = {name: [] for name in commands}
     for _ in range(rounds):
         for name, command in commands.items():
-            _, seconds = _timed(lambda command=command: subprocess.run(command, check=True))
+            _, seconds = _timed(partial(subprocess.run, command, check=True))
             taken[name].append(seconds)
     assert summary(folder / "scan.parquet") == summary(folder / "spark.parquet")
     for name, rounds_taken in taken.items():

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from random import SystemRandom
 from typing import cast
@@ -208,13 +208,8 @@ class Assembly:
 
     def _groups(self) -> GroupCoordinator:
         settings = self._ground.settings
-        lookup = CoordinatorLookup(
-            CONSUMER_OFFSETS,
-            self.cluster,
-            self._topic_creator,
-            self._count_of(CONSUMER_OFFSETS),
-            configured_count=lambda: settings.current.internal_topics.offsets_partitions,
-            start=self._ground.background.start,
+        lookup = self._lookup(
+            CONSUMER_OFFSETS, lambda: settings.current.internal_topics.offsets_partitions
         )
         options = settings.current.groups
         world = World(
@@ -230,13 +225,8 @@ class Assembly:
 
     def _transactions(self) -> TransactionCoordinator:
         ground, settings = self._ground, self._ground.settings
-        lookup = CoordinatorLookup(
-            TRANSACTION_STATE,
-            self.cluster,
-            self._topic_creator,
-            self._count_of(TRANSACTION_STATE),
-            configured_count=lambda: settings.current.internal_topics.transactions_partitions,
-            start=ground.background.start,
+        lookup = self._lookup(
+            TRANSACTION_STATE, lambda: settings.current.internal_topics.transactions_partitions
         )
         options, start = settings.current.transactions, ground.background.start
         world = TransactionWorld(
@@ -256,9 +246,17 @@ class Assembly:
         )
         return TransactionCoordinator(lookup, world, self._means(options), markers)
 
-    def _count_of(self, topic: str) -> PartitionCount:
-        ground = self._ground
-        return PartitionCount(topic, MetadataReads(ground.store), start=ground.background.start)
+    def _lookup(self, topic: str, configured_count: Callable[[], int]) -> CoordinatorLookup:
+        start = self._ground.background.start
+        count = PartitionCount(topic, MetadataReads(self._ground.store), start=start)
+        return CoordinatorLookup(
+            topic,
+            self.cluster,
+            self._topic_creator,
+            count,
+            configured_count=configured_count,
+            start=start,
+        )
 
     def _means(self, options: LogOptions) -> Means:
         """What was loaded need not be looked through for garbage, until some of it is."""

@@ -43,7 +43,7 @@ class Count(Protocol):
 
     def of(self, topic: Topic, /) -> int | None: ...
 
-    async def learn(self, topic: Topic, /) -> None: ...
+    async def learn(self, topic: Topic | None, /) -> None: ...
 
 
 class CoordinatorLookup:
@@ -98,9 +98,11 @@ class CoordinatorLookup:
             await self._cluster.wait_for_leaders(
                 {self.topic: range(self._configured_count())}, timeout_s=LEADERS_S
             )
-        topic = self._cluster.topic(self.topic)
-        if topic is not None:
-            await self._count.learn(topic)
+        await self.learn_count()
+
+    async def learn_count(self) -> None:
+        """If there are partitions to be counted."""
+        await self._count.learn(self._cluster.topic(self.topic))
 
     def coordinator(self, key: str, *, listener: str) -> Node:
         """Raises CoordinatorNotAvailable while nobody is."""

@@ -171,6 +171,8 @@ class Server:
         await self._wait_for_picture(settings.current.network)
         await parts.services.features.look()  # the first controller of a cluster has written them
         await self._wait_for_leaders(logs)
+        for lookup in parts.services.coordinators.values():
+            await lookup.learn_count()
         self._answerer = held_back.let_go()
         log.info("Broker %d of cluster %s is running", broker_id, cluster_id)
 

@@ -55,7 +55,7 @@ class Count(Protocol):
 
     def of(self, topic: Topic, /) -> int | None: ...
 
-    async def learn(self, topic: Topic, /) -> None: ...
+    async def learn(self, topic: Topic | None, /) -> None: ...
 
 
 class CoordinatorLookup:
@@ -110,11 +110,13 @@ class CoordinatorLookup:
         """Until it is known and led, or has taken too long; who looks next is told which."""
         if self._cluster.topic(self.topic) is None:
             await self._wait_for_creation()
-        topic = self._cluster.topic(self.topic)
-        if topic is not None:
-            with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(COUNT_S):
-                    await self._count.learn(topic)
+        await self.learn_count()
+
+    async def learn_count(self) -> None:
+        """If there are partitions to be counted, and the store is not out of reach."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(COUNT_S):
+                await self._count.learn(self._cluster.topic(self.topic))
 
     async def _wait_for_creation(self) -> None:
         if self._creation is None or self._creation.done():

@@ -4,7 +4,8 @@ Brokers are not told of a partition that never had a leader: all its replicas we
 topic was made.  Who counted those that are told of would look for groups in other partitions than
 afterwards, and what they had stored till then would be found no more.
 
-The tree is asked when the topic is first seen, and again if it is another one or has grown.
+The tree is asked when the broker starts, when the topic is first seen, if that is later, and again
+if it is another one or has grown.
 
 Owner: the event loop.
 """
@@ -54,20 +55,20 @@ class PartitionCount:
 
     def _is_as_before(self, topic: Topic) -> bool:
         before = self._counted
-        if before is None or before.id != topic.id or topic.told_count > self._count:
+        if topic.told_count > self._count or (before is not None and before.id != topic.id):
             return False
         self._counted = topic
         return True
 
-    async def learn(self, topic: Topic) -> None:
-        """It is known afterwards, unless the tree cannot be read."""
+    async def learn(self, topic: Topic | None) -> None:
+        """It is known afterwards, unless the tree cannot be read; also of one yet to be told of."""
         try:
             count = await self._tree.partition_count(self._name)
         except (StoreError, PayloadDamaged) as failure:
             log.warning("The partitions of %s could not be counted: %s", self._name, failure)
             return
         # Else what was read is older than what we were told.
-        if count >= topic.told_count:
+        if topic is None or count >= topic.told_count:
             self._counted, self._count = topic, count
 
     async def _ask(self, topic: Topic) -> None:

@@ -44,6 +44,7 @@ def test_r6_the_latest_offset_never_goes_back_when_leaders_change(shared):
             with paused(preferred):
                 wait_for_another_leader(cluster, topic, preferred, by=followers[0])
                 load.wait_for_more()
+            cluster.network.hasten()
             cluster.wait_until_whole(topic)
             wait_until(lambda: is_led_again(cluster, topic, preferred))
             load.wait_for_more()

@@ -67,6 +67,8 @@ class PartitionCount:
         except (StoreError, PayloadDamaged) as failure:
             log.warning("The partitions of %s could not be counted: %s", self._name, failure)
             return
+        if topic is None and self._counted is not None:
+            return  # perhaps of the one that is being deleted
         # Else what was read is older than what we were told.
         if topic is None or count >= topic.told_count:
             self._counted, self._count = topic, count

@@ -212,7 +212,8 @@ class FetchPlan:
             if self._is_first_pass and reading.terms.is_follower:
                 reading.note_follower(wanted, line, self._heard)
         except (UnknownTopicOrPartition, UnknownTopicId) as failure:
-            return None if self._is_first_pass else reading.failed(wanted, failure)
+            line = reading.failed(wanted, failure)
+            return None if self._is_first_pass else line
         except KafkaError as failure:
             return reading.failed(wanted, failure)
         return line

@@ -172,6 +172,8 @@ class PartitionReading:
                 broker_epoch=self.terms.replica_epoch,
                 heard=heard,
             )
+        else:
+            wanted.forgotten()
 
     def tells_nothing(self, wanted: Wanted, role: LeaderRole, heard: Heard) -> bool:
         """Whether a follower that asks again has been noted to have all, as all others have."""
@@ -180,6 +182,7 @@ class PartitionReading:
             progress is not None
             and partition is not None
             and progress.heard is heard
+            and role.followers.get(self.terms.replica_id) is progress
             and partition.log.high_watermark == partition.log.end_offset
             and self.terms.replica_id in role.in_sync
             and progress.broker_epoch == self.terms.replica_epoch
@@ -187,6 +190,7 @@ class PartitionReading:
 
     def failed(self, wanted: Wanted, failure: KafkaError) -> Line:
         wanted.role = None
+        wanted.forgotten()  # that its session asks says nothing of this partition any more
         return Line(
             partition_index=wanted.asked.partition,
             error_code=self.terms.code_of(failure),

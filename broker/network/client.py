@@ -53,6 +53,8 @@ class BrokerClient:
         self._sent = count()
         self._turn = asyncio.Lock()
         self._connection: tuple[asyncio.StreamReader, asyncio.StreamWriter] | None = None
+        #: Of the request that is being sent, or waits for its connection or answer.
+        self._limit: asyncio.Timeout | None = None
         self._is_closed = False
 
     async def send(self, request: Message, *, version: int) -> Message:
@@ -60,19 +62,22 @@ class BrokerClient:
         async with self._turn:
             is_answered = False
             try:
-                async with asyncio.timeout(self._timeout_s):
+                async with asyncio.timeout(self._timeout_s) as self._limit:
                     answer = await self._asked(request, version)
                 is_answered = True
                 return answer
             except asyncio.IncompleteReadError as cut:
                 raise ConnectionResetError(f"{self} closed the connection") from cut
             finally:
+                self._limit = None
                 if not is_answered:
                     self._disconnect()
 
     def close(self) -> None:
         self._is_closed = True
         self._disconnect()
+        if self._limit is not None and not self._limit.expired():
+            self._limit.reschedule(0)  # it may be connecting, which nothing else ends
 
     async def _asked(self, request: Message, version: int) -> Message:
         reader, writer = await self._connected()

@@ -69,9 +69,12 @@ def _joined(live: LiveGroup, request: JoinRequest) -> Joined:
     check_room(live.group, member_id, around)
     _check_protocols(live.group, request)
     if request.member_id == NO_MEMBER and request.instance_id is None and request.requires_id:
+        live.hand_out(member_id)
         return Joined(member_id=member_id, failure=MemberIdRequired())
-    draft, epoch = decide_join(live.group, member_id, request, around)
+    is_fresh = request.member_id == NO_MEMBER or member_id in live.handed_out
+    draft, epoch = decide_join(live.group, member_id, request, around, is_fresh=is_fresh)
     live.write(draft)
+    live.handed_out.discard(member_id)
     member = live.group.members[member_id]
     live.heard(member)
     live.expect_rejoin(member, anew=True)
@@ -98,16 +101,25 @@ def _downgraded(live: LiveGroup, member_id: str, *, can_lead: bool) -> Joined:
 
 
 def decide_join(
-    group: ConsumerGroup, member_id: str, request: JoinRequest, around: Surroundings
+    group: ConsumerGroup,
+    member_id: str,
+    request: JoinRequest,
+    around: Surroundings,
+    *,
+    is_fresh: bool,
 ) -> tuple[Draft, int]:
-    """What is to be written, and the member's epoch afterwards.  Raises what it is told."""
+    """What is to be written, and the member's epoch afterwards.  Raises what it is told.
+
+    An id that ``is_fresh`` was made for this joining.
+    """
     draft = Draft(group)
     member = _known_member(draft, member_id, request)
     try:
         said = read_subscription(request.offers[0].metadata, around.topics)
     except DecodeError as broken:
         raise InconsistentGroupProtocol(f"The subscription cannot be read: {broken}") from broken
-    _check_is_new_or_known(draft.group, member_id, said)
+    if not is_fresh:
+        _check_is_new_or_known(draft.group, member_id, said)
     has_changed = note(draft, member, _metadata(request, said), around)
     if has_changed or group.seen is not around.topics:
         target.raise_epoch(draft, around, has_changed=has_changed)
@@ -138,8 +150,8 @@ def _known_member(draft: Draft, member_id: str, request: JoinRequest) -> Member:
 def _check_is_new_or_known(group: ConsumerGroup, member_id: str, said: ReadSubscription) -> None:
     """Who is new reads nothing yet.  Who does has been missed, and others may read that by now.
 
-    Ids that were handed out (KIP-394) are not remembered here, as in Kafka, which lets it in: it
-    could commit until it is told of its part.
+    Refused once: some clients go on to name what they had when they join with a fresh id, and
+    Kafka lets in all of them.
     """
     if said.owned and member_id not in group.members:
         raise UnknownMemberId(f"{member_id} is no longer in the group {group.id}.")

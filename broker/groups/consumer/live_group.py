@@ -46,6 +46,9 @@ from odradek.storage.log import Written
 
 log = logging.getLogger(__name__)
 
+#: So many ids are remembered that nobody has joined with yet.
+HANDED_OUT_MAX = 1_000
+
 
 class LiveGroup:
     """Of one id."""
@@ -59,6 +62,13 @@ class LiveGroup:
         self._sessions: dict[str, Deadline] = {}
         self._revocations: dict[str, Deadline] = {}
         self._rejoins: dict[str, Deadline] = {}
+        #: Ids that classic members were told to join with (KIP-394), and have not yet.
+        self.handed_out: set[str] = set()
+
+    def hand_out(self, member_id: str) -> None:
+        if len(self.handed_out) >= HANDED_OUT_MAX:
+            self.handed_out.clear()  # who comes later is refused once, and given another
+        self.handed_out.add(member_id)
 
     # What any group can tell
 

@@ -57,6 +57,21 @@ async def test_it_is_known_at_once_if_it_was_counted_before_it_was_told_of():
     assert (counting.now(), counting.asked) == (3, 1)
 
 
+async def test_a_topic_that_is_made_again_is_counted_again_though_the_old_one_was_late_to_go():
+    counting = Counting()
+    counting.now()
+    assert await counting.soon() == 3
+    going = [state(0, leader=GOING), state(1, leader=GOING)]
+    counting.cluster.update(update({CONSUMER_OFFSETS: going}))
+    await counting.count.learn(counting.cluster.topic(CONSUMER_OFFSETS))
+    again = update({CONSUMER_OFFSETS: [state(0), state(1)]})
+    again.topic_states[0].topic_id = topic_id("another")
+    counting.in_tree = 2
+    counting.cluster.update(again)
+    assert counting.now() is None
+    assert await counting.soon() == 2
+
+
 async def test_the_tree_is_not_asked_again_when_others_lead():
     counting = Counting()
     counting.now()

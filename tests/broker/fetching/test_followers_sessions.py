@@ -126,3 +126,13 @@ async def test_a_new_leader_epoch_is_told_of(tmp_path):
     assert scene.partitions[2].leader.followers[FOLLOWER].end_offset == 1
     scene.lead(2, leader=FOLLOWER, replicas=(BROKER, FOLLOWER), epoch=2)
     assert errors(scene.ask()) == ["NOT_LEADER_OR_FOLLOWER"]
+
+
+async def test_what_it_is_told_nothing_of_is_not_kept_up_with(tmp_path):
+    scene = Scene(tmp_path)
+    append(scene.partitions[4])
+    failing = asked(4, 1, log_start_offset=0, current_leader_epoch=7)
+    assert errors(scene.ask(failing)) == ["UNKNOWN_LEADER_EPOCH"]
+    scene.now_ms += 10 * LAG_MS
+    scene.ask()
+    assert scene.laggards() == [4]

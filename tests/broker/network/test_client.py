@@ -141,3 +141,25 @@ async def test_a_client_that_was_closed_sends_nothing_more():
     client.close()
     with pytest.raises(ConnectionAbortedError):
         await client.send(REQUEST, version=4)
+
+
+async def test_whoever_still_waits_for_a_connection_is_told_when_the_client_is_closed(monkeypatch):
+    is_connecting = asyncio.Event()
+
+    async def never(*_, **__):
+        is_connecting.set()
+        await asyncio.Event().wait()
+
+    monkeypatch.setattr(asyncio, "open_connection", never)
+    client = BrokerClient("127.0.0.1", 9092, client_id="c", timeout_s=3600)
+    async with asyncio.timeout(10), asyncio.TaskGroup() as tasks:
+        waiting = [tasks.create_task(refused(client)) for _ in range(2)]
+        await is_connecting.wait()
+        client.close()
+    assert [task.result() for task in waiting] == [TimeoutError, ConnectionAbortedError]
+
+
+async def refused(client):
+    with pytest.raises(OSError) as refusal:
+        await client.send(REQUEST, version=4)
+    return refusal.type

@@ -30,6 +30,18 @@ def test_who_was_missed_and_reads_on_has_to_give_up_before_it_comes_back(scene):
     assert scene.base.join("missed", **offering("a", owned={"a": [2]})).error == "NONE"
 
 
+def test_who_was_missed_and_never_stops_naming_what_it_had_is_refused_once(scene):
+    """As franz-go and librdkafka do in their ways: they would come again and again."""
+    scene.join("new", "a")
+    had = offering("a", owned={"a": [2]})
+    assert scene.base.join("missed", **had, requires_id=True).error == "UNKNOWN_MEMBER_ID"
+    asked = scene.base.join("", **had, requires_id=True)
+    assert asked.error == "MEMBER_ID_REQUIRED"
+    assert scene.base.join(asked.result.member_id, **had, requires_id=True).error == "NONE"
+    static = scene.base.join("", **had, requires_id=True, instance_id="i")
+    assert static.error == "NONE"
+
+
 @pytest.mark.parametrize(
     "fields",
     [

@@ -74,7 +74,7 @@ def created(cluster, topic, assignment=([0, 1, 2], [1, 2, 0], [2, 0, 1])):
 
 def led(cluster, topic, *, by):
     """Leader and in-sync replicas of each partition, as a broker knows them."""
-    return [each for _, each in sorted(cluster.partitions(topic, by=by).items())]
+    return [each[:2] for _, each in sorted(cluster.partitions(topic, by=by).items())]
 
 
 def coordinator(cluster, internal, key, *, by=None):

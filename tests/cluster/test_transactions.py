@@ -55,7 +55,7 @@ def create(cluster, here, there, third):
 
 
 def in_sync(cluster, by):
-    return [len(found) for _, (_, found) in sorted(cluster.partitions(TOPIC, by=by).items())]
+    return [len(found.in_sync) for _, found in sorted(cluster.partitions(TOPIC, by=by).items())]
 
 
 def write_everywhere(producer, there, value):
@@ -76,7 +76,7 @@ def write_everywhere(producer, there, value):
 
 def is_over(cluster, partition, values, *, by):
     """Whether nothing is open there, and these are committed; ``by`` knows its leader."""
-    leader, _ = cluster.partitions(TOPIC, by=by)[partition]
+    leader = cluster.partitions(TOPIC, by=by)[partition].leader
     with PartitionClient(cluster.brokers[leader].address, TOPIC, partition) as client:
         is_stable = stable_end(client) == client.offset_at(LATEST)
         return is_stable and committed_values(client) == values

@@ -249,14 +249,11 @@ class Assembly:
     def _lookup(self, topic: str, configured_count: Callable[[], int]) -> CoordinatorLookup:
         start = self._ground.background.start
         count = PartitionCount(topic, MetadataReads(self._ground.store), start=start)
-        return CoordinatorLookup(
-            topic,
-            self.cluster,
-            self._topic_creator,
-            count,
-            configured_count=configured_count,
-            start=start,
+        lookup = CoordinatorLookup(
+            topic, self.cluster, self._topic_creator, count, configured_count, start
         )
+        self.cluster.topic_listeners[topic] = lookup.topic_changed
+        return lookup
 
     def _means(self, options: LogOptions) -> Means:
         """What was loaded need not be looked through for garbage, until some of it is."""

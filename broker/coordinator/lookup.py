@@ -67,7 +67,6 @@ class CoordinatorLookup:
         cluster: Cluster,
         creator: Creator,
         count: Count,
-        *,
         configured_count: Callable[[], int],
         start: Start,
     ) -> None:
@@ -111,6 +110,12 @@ class CoordinatorLookup:
         if self._cluster.topic(self.topic) is None:
             await self._wait_for_creation()
         await self.learn_count()
+
+    def topic_changed(self) -> None:
+        """The topic may be new, or have grown: it is counted before anybody asks."""
+        topic = self._cluster.topic(self.topic)
+        if topic is not None:
+            self._count.of(topic)
 
     async def learn_count(self) -> None:
         """If there are partitions to be counted, and the store is not out of reach."""

@@ -34,6 +34,8 @@ class MetadataCache:
         self._is_told = asyncio.Event()
         #: Called when brokers have come, gone or moved.
         self.listeners: list[Callable[[], None]] = []
+        #: Called when the controller has told of the topic, which may be gone.
+        self.topic_listeners: dict[str, Callable[[], None]] = {}
 
     def update(self, request: UpdateMetadataRequest) -> tuple[TopicPartition, ...]:
         """The partitions that are gone."""
@@ -45,6 +47,9 @@ class MetadataCache:
         self._waiting.changed(after.topics)
         if self.picture.brokers.ids:
             self._is_told.set()
+        for topic, listener in self.topic_listeners.items():
+            if topic in after.topics:
+                listener()
         if self.picture.brokers != before.brokers:
             for listener in self.listeners:
                 listener()

@@ -64,7 +64,9 @@ def new_session(folder: Path, *, master: str = "local[2]") -> SparkSession:
     provide_java()
     os.environ["PYSPARK_PYTHON"] = sys.executable  # else it is what the path has
     os.environ["AWS_EC2_METADATA_DISABLED"] = "true"  # a client of S3 may look for it elsewhere
-    os.environ["PYTHONPATH"] = f"{PRELOADED}:{os.environ.get('PYTHONPATH', '')}"
+    others = os.environ.get("PYTHONPATH", "").split(os.pathsep)
+    paths = dict.fromkeys([str(PRELOADED), *filter(None, others)])  # an empty one is where we are
+    os.environ["PYTHONPATH"] = os.pathsep.join(paths)
     builder = SparkSession.builder.master(master).appName("tests")
     folders = {"spark.local.dir": f"{folder}/local", "spark.sql.warehouse.dir": f"{folder}/tables"}
     for name, value in {**SETTINGS, **INTERPRETED, **folders}.items():

@@ -160,6 +160,7 @@ async def test_whoever_still_waits_for_a_connection_is_told_when_the_client_is_c
 
 
 async def refused(client):
-    with pytest.raises(OSError) as refusal:
+    try:
         await client.send(REQUEST, version=4)
-    return refusal.type
+    except OSError as refusal:
+        return type(refusal)

@@ -9,6 +9,7 @@ from odradek.broker.replicas.log_dir_move import LogDirMove
 from odradek.protocol.errors import KafkaStorageError
 from odradek.protocol.types import Uuid
 from odradek.storage.manager.disk_work import carry_out
+from odradek.storage.settings import TopicSettings
 from tests.broker.replicas.test_log_dir_move import EVENTS, Bench, directories_of
 from tests.support.fetches import append
 from tests.support.log_managers import copied
@@ -85,6 +86,38 @@ async def test_a_copy_of_what_a_power_cut_has_undone_begins_anew(tmp_path):
     await bench.ended()
     assert bench.partition.hosted.directory is target
     assert bench.values() == [b"%d" % number for number in range(5)] + [b"new"] * 10
+
+
+async def test_a_copy_of_a_compacted_log_begins_anew(tmp_path, monkeypatch):
+    """What it has may have been deleted by a tombstone that is gone by now."""
+    bench = Bench(tmp_path)
+    for number in range(10):
+        append(bench.partition, b"%d" % number)
+    target, logs = bench.others[0], bench.hosting.logs
+    copy, emptied = copied(logs, EVENTS, target), []
+    bench.partition.hosted.log.configure(TopicSettings(cleanup_policy=("compact",)))
+    truncate_fully = logs.truncate_fully
+
+    def noted(hosted, *where, **when):
+        emptied.append(hosted)
+        return truncate_fully(hosted, *where, **when)
+
+    monkeypatch.setattr(logs, "truncate_fully", noted)
+    bench.moves.resume(EVENTS)
+    await bench.ended()
+    assert emptied == [copy]
+    assert bench.partition.hosted.directory is target
+    assert bench.values() == [b"%d" % number for number in range(10)]
+
+
+async def test_an_epoch_without_records_moves_too(tmp_path):
+    bench = Bench(tmp_path)
+    before = bench.partition.log.epochs.entries
+    target = await bench.move()
+    await bench.ended()
+    assert bench.partition.hosted.directory is target
+    assert before
+    assert bench.partition.log.epochs.entries == before
 
 
 def hold_the_end_back(bench, monkeypatch):

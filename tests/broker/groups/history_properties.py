@@ -57,7 +57,7 @@ class GroupHistory(RuleBasedStateMachine):
         self.assigned = {}
         self.generation = 0
         self.stored_generation = 0
-        #: The generation that is empty, and could not be stored.
+        #: The group, and its generation that is empty and could not be stored.
         self.unstored = None
 
     def teardown(self):
@@ -208,7 +208,7 @@ class GroupHistory(RuleBasedStateMachine):
         yield
         self.scene.log.failure = None
         if is_failing and self.is_empty and not was_empty:
-            self.unstored = self.group.roster.generation
+            self.unstored = self.group, self.group.roster.generation
 
     @rule(number=FEW, place=PLACES, group=IDS, offset=FEW)
     def commit(self, number, place, group, offset):
@@ -295,7 +295,7 @@ class GroupHistory(RuleBasedStateMachine):
 
     @property
     def is_unstored(self):
-        return self.is_empty and self.group.roster.generation == self.unstored
+        return self.is_empty and (self.group, self.group.roster.generation) == self.unstored
 
     @invariant()
     def there_is_one_leader_and_everybody_is_on_the_lists_once(self):
@@ -339,7 +339,7 @@ class GroupHistory(RuleBasedStateMachine):
             assert replayed.offsets[group_id].pending == offsets.pending
         stored = replayed.groups.get(GROUP)
         if self.is_unstored:
-            assert stored is None or stored.roster.generation < self.unstored
+            assert stored is None or stored.roster.generation < self.unstored[1]
         elif stored is None:
             # Only one that has not been through a generation yet, or is in the midst of it.
             roster = None if self.group is None else self.group.roster

@@ -13,7 +13,8 @@ A copy that is found when the broker starts, or whose move was broken off, goes 
 ``resume``.  If its directory was out of reach meanwhile, the log may have become another: its topic
 was deleted and made again, or it was cut and has grown since.  So a copy of another topic is
 removed, and any other is cut where the two part, by their leaders' epochs; if even then they do not
-end alike (a power cut needs no new leader), it begins anew.
+end alike (a power cut needs no new leader), it begins anew.  So does one of a compacted log, which
+may have lost tombstones since that speak of what the copy has.
 
 Invariant: of a partition, at most one move is under way.
 Owner: the event loop.

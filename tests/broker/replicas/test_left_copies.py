@@ -8,11 +8,12 @@ from odradek.broker.replicas.delete_records import RecordDeletion
 from odradek.broker.replicas.log_dir_move import LogDirMove
 from odradek.protocol.errors import KafkaStorageError
 from odradek.protocol.types import Uuid
+from odradek.storage import files
 from odradek.storage.manager.disk_work import carry_out
 from odradek.storage.settings import TopicSettings
 from tests.broker.replicas.test_log_dir_move import EVENTS, Bench, directories_of
 from tests.support.fetches import append
-from tests.support.log_managers import copied
+from tests.support.log_managers import carry_all, copied
 from tests.support.logs import NOW_MS
 
 WAIT_S = 10
@@ -66,6 +67,30 @@ async def test_a_copy_that_missed_a_truncation_is_cut_when_it_goes_on(tmp_path):
     copied(bench.hosting.logs, EVENTS, target)
     bench.cut_to(5)
     bench.moves.resume(EVENTS)
+    await bench.ended()
+    assert bench.partition.hosted.directory is target
+    assert bench.values() == [b"%d" % number for number in range(5)] + [b"new"] * 30
+
+
+async def test_a_log_that_is_opened_again_and_cut_meanwhile_is_compared_anew(tmp_path, monkeypatch):
+    monkeypatch.setattr(log_dir_move, "SLICE_BYTES", 1)
+    bench = Bench(tmp_path)
+    for number in range(30):
+        append(bench.partition, b"%d" % number)
+    hosted, logs = bench.partition.hosted, bench.hosting.logs
+    carry_out(logs.truncate(hosted, 25, now_ms=NOW_MS))  # one cut that the copy need not follow
+    bench.partition.cut()
+    run, reads = bench.hosting.disk.run, iter(range(1, 10_000))
+
+    def mend_cut_and_run(call, *arguments):
+        if call is files.read_at and next(reads) == 10:
+            hosted.is_in_doubt = True
+            carry_all(logs.mendings(now_ms=NOW_MS))
+            bench.cut_to(5)
+        return run(call, *arguments)
+
+    monkeypatch.setattr(bench.hosting.disk, "run", mend_cut_and_run)
+    target = await bench.move()
     await bench.ended()
     assert bench.partition.hosted.directory is target
     assert bench.values() == [b"%d" % number for number in range(5)] + [b"new"] * 30
@@ -218,6 +243,17 @@ async def test_a_copy_of_a_deleted_topic_is_removed_when_retention_is_done_with_
     await bench.ended()
     assert bench.hosting.logs.find_future(EVENTS) is None
     assert cleaner.pause(EVENTS)  # nobody else does
+
+
+async def test_a_copy_is_given_up_when_retention_is_done_with_it(tmp_path):
+    bench = Bench(tmp_path)
+    home, cleaner = bench.partition.hosted.directory, bench.hosting.logs.cleaner
+    left = copied(bench.hosting.logs, EVENTS, bench.others[0])
+    cleaner.begin_retention([left.log])
+    asyncio.get_running_loop().call_later(0.01, cleaner.end_retention, [left.log])
+    await bench.move(home)
+    assert bench.hosting.logs.find_future(EVENTS) is None
+    assert cleaner.states[EVENTS].name == "IDLE"
 
 
 async def test_a_move_that_is_asked_for_while_another_ends_is_begun(tmp_path, monkeypatch):

@@ -7,6 +7,8 @@ from odradek.protocol.errors import KafkaStorageError, NotLeader, UnknownTopicOr
 from tests.broker.replicas.test_log_dir_move import EVENTS, Bench, directories_of
 from tests.support.fetches import append
 
+WAIT_S = 30
+
 
 async def test_a_move_to_where_it_is_already_does_nothing(tmp_path):
     bench = Bench(tmp_path)
@@ -117,3 +119,26 @@ async def test_a_topic_that_is_deleted_while_one_move_gives_way_to_another_is_no
     assert bench.hosting.logs.find(EVENTS) is None
     assert bench.hosting.logs.find_future(EVENTS) is None
     assert directories_of(second.path) == []
+
+
+async def test_a_disk_that_hangs_holds_up_no_move_of_others(tmp_path, monkeypatch):
+    bench = Bench(tmp_path, directories=("one", "two", "three"))
+    other = bench.hosting.lead(partition=1)
+    first, second = bench.others
+    await bench.move(first)
+    carry_out_all, hangs, goes_on = bench.hosting.disk.carry_out_all, asyncio.Event(), asyncio.Event()
+
+    async def carry_out_later(works):
+        hangs.set()
+        await goes_on.wait()
+        await carry_out_all(works)
+
+    monkeypatch.setattr(bench.hosting.disk, "carry_out_all", carry_out_later)
+    giving_up = bench.hosting.background.start(bench.move(second), "a request")
+    await hangs.wait()
+    elsewhere = next(each for each in (first, second) if each is not other.hosted.directory)
+    async with asyncio.timeout(WAIT_S):
+        await bench.moves.move(other.topic_partition, str(elsewhere.path))
+    assert not giving_up.done()
+    goes_on.set()
+    await giving_up

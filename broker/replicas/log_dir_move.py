@@ -1,7 +1,7 @@
 """Moving replicas to other log directories of the same broker, while they are in use.
 
 A copy in the other directory follows the log like a follower, slice by slice.  When it has all, it
-is synced and takes the log's place (storage/manager/moving.py); if too much was appended
+is synced and takes the log's place (storage/manager/moving.py); if too much was appended or synced
 meanwhile, it is copied too, and all is tried again.
 
     reads of the log   on a disk thread, as what is copied may not be in memory
@@ -254,6 +254,7 @@ class LogDirMove:
             await self._catch_up()
             for work in self._logs.prepare_move(partition, now_ms=self._now_ms()):
                 await self._disk.carry_out(work)
+                await self._catch_up()
             # What came meanwhile is little: it is copied, and nothing can come in between.
             if self._has_same_records and self._copy_rest():
                 naming = self._logs.finish_move(partition)

@@ -217,6 +217,27 @@ async def test_a_copy_that_only_looks_complete_does_not_take_the_logs_place(tmp_
     assert bench.values() == [b"%d" % number for number in range(5)] + [b"new"] * 25
 
 
+async def test_a_log_that_is_synced_again_and_again_moves_too(tmp_path, monkeypatch):
+    bench = Bench(tmp_path)
+    append(bench.partition, b"v")
+    carry_out_on_disk, marks = bench.hosting.disk.carry_out, []
+
+    async def carry_out_and_sync(work):
+        await carry_out_on_disk(work)
+        if work.what.startswith("marking"):
+            marks.append(work)
+            if len(marks) < 10:
+                append(bench.partition, b"v")
+                bench.partition.log.flush(now_ms=NOW_MS)
+
+    monkeypatch.setattr(bench.hosting.disk, "carry_out", carry_out_and_sync)
+    target = await bench.move()
+    await bench.ended()
+    assert bench.partition.hosted.directory is target
+    assert len(marks) == 1
+    assert bench.values() == [b"v"] * 2
+
+
 async def test_the_leaders_epoch_is_known_where_it_has_no_records_yet(tmp_path):
     bench = Bench(tmp_path)
     append(bench.partition, b"a")

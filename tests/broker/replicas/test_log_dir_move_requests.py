@@ -126,7 +126,8 @@ async def test_a_disk_that_hangs_holds_up_no_move_of_others(tmp_path, monkeypatc
     other = bench.hosting.lead(partition=1)
     first, second = bench.others
     await bench.move(first)
-    carry_out_all, hangs, goes_on = bench.hosting.disk.carry_out_all, asyncio.Event(), asyncio.Event()
+    carry_out_all = bench.hosting.disk.carry_out_all
+    hangs, goes_on = asyncio.Event(), asyncio.Event()
 
     async def carry_out_later(works):
         hangs.set()

@@ -291,7 +291,7 @@ class LogDirMove:
                 return
             read = files.read_at, region.descriptor, region.length, region.position
             with self._current:
-                records = await self._disk.run(*read)
+                records = await self._disk.run_in(self._current.directory, *read)
             if self._has_same_records:
                 self._append(records)
 

@@ -80,16 +80,16 @@ async def test_a_log_that_is_opened_again_and_cut_meanwhile_is_compared_anew(tmp
     hosted, logs = bench.partition.hosted, bench.hosting.logs
     carry_out(logs.truncate(hosted, 25, now_ms=NOW_MS))  # one cut that the copy need not follow
     bench.partition.cut()
-    run, reads = bench.hosting.disk.run, iter(range(1, 10_000))
+    run_in, reads = bench.hosting.disk.run_in, iter(range(1, 10_000))
 
-    def mend_cut_and_run(call, *arguments):
+    def mend_cut_and_run(directory, call, *arguments):
         if call is files.read_at and next(reads) == 10:
             hosted.is_in_doubt = True
             carry_all(logs.mendings(now_ms=NOW_MS))
             bench.cut_to(5)
-        return run(call, *arguments)
+        return run_in(directory, call, *arguments)
 
-    monkeypatch.setattr(bench.hosting.disk, "run", mend_cut_and_run)
+    monkeypatch.setattr(bench.hosting.disk, "run_in", mend_cut_and_run)
     target = await bench.move()
     await bench.ended()
     assert bench.partition.hosted.directory is target
@@ -179,19 +179,21 @@ async def test_whoever_deletes_more_waits_for_the_copy_to_follow_and_no_longer(
     bench = Bench(tmp_path)
     for number in range(30):
         append(bench.partition, b"%d" % number)
-    may_end, run = hold_the_end_back(bench, monkeypatch), bench.hosting.disk.run
+    may_end, run_in = hold_the_end_back(bench, monkeypatch), bench.hosting.disk.run_in
     waiting = asyncio.get_running_loop().create_future()
 
-    def run_and_delete(call, *arguments):
+    def run_and_delete(directory, call, *arguments):
         """While the third slice is read."""
-        if bench.hosting.logs.find_future(EVENTS).log.end_offset == 2 and not waiting.done():
+        is_third = call is files.read_at and future.log.end_offset == 2
+        if is_third and not waiting.done():
             deletion = deletion_of(bench, 25)
             assert not deletion.is_done()
             waiting.set_result(bench.hosting.background.start(deletion.wait_until_done(WAIT_S)))
-        return run(call, *arguments)
+        return run_in(directory, call, *arguments)
 
-    monkeypatch.setattr(bench.hosting.disk, "run", run_and_delete)
+    monkeypatch.setattr(bench.hosting.disk, "run_in", run_and_delete)
     await bench.move()
+    future = bench.hosting.logs.find_future(EVENTS)
     await (await waiting)
     assert bench.moves.is_moving(EVENTS)
     may_end.set()

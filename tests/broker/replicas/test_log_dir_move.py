@@ -184,14 +184,14 @@ async def test_what_is_read_across_a_truncation_is_not_copied(tmp_path, monkeypa
     bench = Bench(tmp_path)
     for number in range(30):
         append(bench.partition, b"%d" % number)
-    run, reads = bench.hosting.disk.run, iter(range(1, 10_000))
+    run_in, reads = bench.hosting.disk.run_in, iter(range(1, 10_000))
 
-    def cut_and_run(call, *arguments):
+    def cut_and_run(directory, call, *arguments):
         if call is files.read_at and next(reads) == 10:
             bench.cut_to(5)
-        return run(call, *arguments)
+        return run_in(directory, call, *arguments)
 
-    monkeypatch.setattr(bench.hosting.disk, "run", cut_and_run)
+    monkeypatch.setattr(bench.hosting.disk, "run_in", cut_and_run)
     await bench.move()
     await bench.ended()
     assert bench.values() == [b"%d" % number for number in range(5)] + [b"new"] * 30

@@ -1,9 +1,13 @@
 """Requests to move a replica that come again, or in between, or too late."""
 
 import asyncio
+import threading
+from types import SimpleNamespace
 
+from odradek.broker.replicas import log_dir_move
 from odradek.broker.replicas.log_dir_move import LogDirMove
 from odradek.protocol.errors import KafkaStorageError, NotLeader, UnknownTopicOrPartition
+from odradek.storage import files
 from tests.broker.replicas.test_log_dir_move import EVENTS, Bench, directories_of
 from tests.support.fetches import append
 
@@ -143,3 +147,30 @@ async def test_a_disk_that_hangs_holds_up_no_move_of_others(tmp_path, monkeypatc
     assert not giving_up.done()
     goes_on.set()
     await giving_up
+
+
+async def test_moves_off_a_disk_that_hangs_take_nobody_elses_threads(tmp_path, monkeypatch):
+    bench, hangs, goes_on = Bench(tmp_path), threading.Event(), threading.Event()
+    others = [bench.hosting.lead(partition=number) for number in range(1, 5)]
+    source, target = bench.partition.hosted.directory, bench.others[0]
+    moved = [each for each in (bench.partition, *others) if each.hosted.directory is source]
+    assert len(moved) == 3  # more than there are threads
+
+    def read_at(*what):
+        hangs.set()
+        assert goes_on.wait(WAIT_S)
+        return files.read_at(*what)
+
+    monkeypatch.setattr(log_dir_move, "files", SimpleNamespace(read_at=read_at))
+    for partition in moved:
+        append(partition, b"a")
+        await bench.moves.move(partition.topic_partition, str(target.path))
+    tasks = list(bench.moves._tasks.values())
+    try:
+        async with asyncio.timeout(WAIT_S / 2):
+            assert await bench.hosting.disk.run(hangs.wait, WAIT_S)
+            assert await bench.hosting.disk.run_in(target, hangs.is_set)
+    finally:
+        goes_on.set()
+    await asyncio.wait(tasks)
+    assert {each.hosted.directory for each in moved} == {target}

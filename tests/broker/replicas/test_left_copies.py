@@ -248,7 +248,9 @@ async def test_a_copy_of_a_deleted_topic_is_removed_when_retention_is_done_with_
 
 
 async def test_a_copy_is_given_up_when_retention_is_done_with_it(tmp_path):
-    bench = Bench(tmp_path)
+    bench = Bench(tmp_path, segment_bytes=300)
+    for _ in range(20):
+        append(bench.partition, b"a")
     home, cleaner = bench.partition.hosted.directory, bench.hosting.logs.cleaner
     left = copied(bench.hosting.logs, EVENTS, bench.others[0])
     cleaner.begin_retention([left.log])

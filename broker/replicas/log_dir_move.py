@@ -25,7 +25,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import AsyncIterator, Callable, Coroutine
-from contextlib import asynccontextmanager
+from contextlib import AbstractContextManager, asynccontextmanager, nullcontext
 from typing import Any, Protocol
 from weakref import WeakValueDictionary
 
@@ -45,6 +45,7 @@ from odradek.protocol.types import TopicPartition
 from odradek.storage import files
 from odradek.storage.log import Log
 from odradek.storage.manager.directory import LogDirectory
+from odradek.storage.manager.disk_work import DiskWork
 from odradek.storage.manager.hosted_log import HostedLog
 from odradek.storage.manager.log_manager import LogManager
 from odradek.storage.paths import Purpose, new_directory_name
@@ -249,16 +250,20 @@ class LogDirMove:
         self._on_start_moved = on_start_moved
         self._compare()
         partition = self._current.partition
-        naming = None
+        naming: DiskWork | None = None
+        held: AbstractContextManager[None] = nullcontext()
         while naming is None:
             await self._catch_up()
-            for work in self._logs.prepare_move(partition, now_ms=self._now_ms()):
-                await self._disk.carry_out(work)
-                await self._catch_up()
-            # What came meanwhile is little: it is copied, and nothing can come in between.
-            if self._has_same_records and self._copy_rest():
-                naming = self._logs.finish_move(partition)
-        on_swapped()
+            with held:
+                for work in self._logs.prepare_move(partition, now_ms=self._now_ms()):
+                    await self._disk.carry_out(work)
+                # What came meanwhile is little: it is copied, and nothing can come in between.
+                if self._has_same_records and self._copy_rest():
+                    naming = self._logs.finish_move(partition)
+                if naming is not None:
+                    on_swapped()
+            # One that is synced at every append would be ahead of a slower disk every time.
+            held = self._current.syncs_held()
         await self._disk.carry_out(naming)
         await self._disk.carry_out_all(self._logs.deletions(now_ms=self._now_ms()))
 

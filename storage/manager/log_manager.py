@@ -20,7 +20,6 @@ Owner: the event loop.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
@@ -289,8 +288,8 @@ class LogManager:
         self.logs.remove(future)
         self._doomed.doom(future)
 
-    def prepare_move(self, partition: TopicPartition, *, now_ms: int) -> Iterator[DiskWork]:
-        """The copy has caught up.  To be carried out one after the other."""
+    def prepare_move(self, partition: TopicPartition, *, now_ms: int) -> list[DiskWork]:
+        """The copy has caught up.  To be carried out in this order."""
         return LogDirMove(partition, self.logs).prepare(now_ms=now_ms)
 
     def finish_move(self, partition: TopicPartition) -> DiskWork | None:

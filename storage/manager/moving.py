@@ -3,7 +3,7 @@
 The copy is a log of its own, in a ``-future`` directory, which follows the current one like any
 follower.  Once it has caught up:
 
-    prepare   a file ``moving-away`` is put beside the current segments, then the copy is synced
+    prepare   the copy is synced, then a file ``moving-away`` is put beside the current segments
     swap      the copy gets the log's name, and is used from then on
     finish    that name is synced, and the copy's offsets are written to the checkpoints of its
               directory; after that the old log is deleted like any other
@@ -18,7 +18,7 @@ Owner: the event loop.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
@@ -52,27 +52,23 @@ class LogDirMove:
         self.current = logs.current[partition]
         self.future = logs.future[partition]
 
-    def prepare(self, *, now_ms: int) -> Iterator[DiskWork]:
-        """To be carried out one after the other.
-
-        Syncing comes last: a log that is synced at every append must not get ahead in between.
-        """
+    def prepare(self, *, now_ms: int) -> list[DiskWork]:
+        """To be carried out in this order."""
         current, future = self.current, self.future
+        flush = future.plan_flush(now_ms=now_ms)
         mark, target = current.log.directory / MARK, str(future.directory.path).encode()
 
         def ended(is_done: bool) -> None:
             current.is_marked = is_done
 
-        yield DiskWork(
+        marking = DiskWork(
             current.directory,
             f"marking {current.partition}",
             lambda: partial(files.replace, mark, target),
             ended=ended,
             is_pointless=lambda: current.is_deleted,
         )
-        flush = future.plan_flush(now_ms=now_ms)
-        if flush is not None:
-            yield flush
+        return [marking] if flush is None else [flush, marking]
 
     @property
     def is_ready(self) -> bool:

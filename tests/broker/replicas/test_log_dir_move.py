@@ -20,7 +20,7 @@ from odradek.storage.log import Log
 from odradek.storage.manager.disk_work import carry_out
 from tests.support.fetches import append
 from tests.support.hosted_partitions import BROKER, Hosting
-from tests.support.logs import NOW_MS, records_from
+from tests.support.logs import NOW_MS, records_batch, records_from
 
 OTHER = 2
 EVENTS = TopicPartition("events", 0)
@@ -217,25 +217,26 @@ async def test_a_copy_that_only_looks_complete_does_not_take_the_logs_place(tmp_
     assert bench.values() == [b"%d" % number for number in range(5)] + [b"new"] * 25
 
 
-async def test_a_log_that_is_synced_again_and_again_moves_too(tmp_path, monkeypatch):
-    bench = Bench(tmp_path)
-    append(bench.partition, b"v")
-    carry_out_on_disk, marks = bench.hosting.disk.carry_out, []
+async def test_a_log_that_is_synced_at_every_append_moves_too(tmp_path, monkeypatch):
+    bench = Bench(tmp_path, flush_messages=1)
+    carry_out_on_disk, marks, waiting = bench.hosting.disk.carry_out, [], []
 
-    async def carry_out_and_sync(work):
+    async def carry_out_and_produce(work):
         await carry_out_on_disk(work)
-        if work.what.startswith("marking"):
+        if work.what.startswith("marking") and len(marks) < 10:
             marks.append(work)
-            if len(marks) < 10:
-                append(bench.partition, b"v")
-                bench.partition.log.flush(now_ms=NOW_MS)
+            written = bench.partition.append(records_batch(b"v"), acks=1, now_ms=NOW_MS)
+            acknowledged = bench.partition.wait_until_acknowledged(written, acks=1, timeout_s=30)
+            waiting.append(bench.hosting.background.start(acknowledged))
+            await asyncio.wait(waiting, timeout=0.2)  # no longer, as it may wait for the move
 
-    monkeypatch.setattr(bench.hosting.disk, "carry_out", carry_out_and_sync)
+    monkeypatch.setattr(bench.hosting.disk, "carry_out", carry_out_and_produce)
     target = await bench.move()
     await bench.ended()
     assert bench.partition.hosted.directory is target
-    assert len(marks) == 1
-    assert bench.values() == [b"v"] * 2
+    assert len(marks) <= 2
+    await asyncio.gather(*waiting)
+    assert bench.values() == [b"v"] * len(marks)
 
 
 async def test_the_leaders_epoch_is_known_where_it_has_no_records_yet(tmp_path):

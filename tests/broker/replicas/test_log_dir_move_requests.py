@@ -168,8 +168,7 @@ async def test_moves_off_a_disk_that_hangs_take_nobody_elses_threads(tmp_path, m
     tasks = list(bench.moves._tasks.values())
     try:
         async with asyncio.timeout(WAIT_S / 2):
-            while not hangs.is_set():
-                await asyncio.sleep(0.01)
+            assert await asyncio.to_thread(hangs.wait, WAIT_S)
             assert await bench.hosting.disk.run(hangs.is_set)
             assert await bench.hosting.disk.run_in(target, hangs.is_set)
     finally:

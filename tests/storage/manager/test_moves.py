@@ -222,7 +222,7 @@ def test_a_topic_whose_name_is_too_long_for_a_copy_cannot_move(manager):
 
 def test_a_partition_can_be_deleted_in_the_middle_of_a_move(manager, two):
     copied(manager, EVENTS, manager.directories.all[1])
-    works = [*manager.prepare_move(EVENTS, now_ms=NOW_MS)]
+    works = manager.prepare_move(EVENTS, now_ms=NOW_MS)
     delete(manager, EVENTS)
     carry_all(works)
     assert manager.directories.offline == []

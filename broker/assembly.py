@@ -261,7 +261,7 @@ class Assembly:
             options,
             clock.now_ms,
             self._ground.background.start,
-            self._ground.disk.run,
+            self._ground.disk.run_in,
             has_loaded=gc.freeze,
             has_dropped=gc.unfreeze,
         )

@@ -42,6 +42,13 @@ class Disk:
     def run(self, call: Callable[..., Returned], *arguments: object) -> asyncio.Future[Returned]:
         return asyncio.get_running_loop().run_in_executor(self._threads, call, *arguments)
 
+    def run_in(
+        self, directory: LogDirectory, call: Callable[..., Returned], *arguments: object
+    ) -> asyncio.Future[Returned]:
+        """What may sleep for as long as that directory's disk hangs."""
+        threads = self._threads_of[directory]
+        return asyncio.get_running_loop().run_in_executor(threads, call, *arguments)
+
     async def carry_out(self, work: DiskWork) -> None:
         """To its end even if cancelled: a thread cannot be stopped, and its work must be ended."""
         if work.is_exclusive:
@@ -52,8 +59,7 @@ class Disk:
 
     async def _carry_out(self, work: DiskWork) -> None:
         with work:
-            threads = self._threads_of[work.directory]
-            running = asyncio.get_running_loop().run_in_executor(threads, work.run)
+            running = self.run_in(work.directory, work.run)
             try:
                 await asyncio.shield(running)
             except asyncio.CancelledError:

@@ -31,7 +31,7 @@ from odradek.protocol.types import TopicPartition
 from odradek.storage.cleaner.compaction import clean
 from odradek.storage.cleaner.pace import CleaningStopped, Pace
 from odradek.storage.cleaner.settings import CleanerSettings
-from odradek.storage.cleaner.states import STOPPING
+from odradek.storage.cleaner.states import IDLE, STOPPING
 from odradek.storage.cleaner.task import CleaningPlan, CleaningTask
 from odradek.storage.manager.compacting import Compaction
 from odradek.storage.manager.disk_work import DiskWork
@@ -134,14 +134,20 @@ class LogCare:
     async def hold_off(self, partition: TopicPartition) -> None:
         """Keep compaction and retention away from a partition, until ``allow``.
 
-        If it is deleted meanwhile there is nothing to keep away, and nothing to allow.
+        If it is deleted meanwhile there is nothing to keep away, and nothing to allow.  Nor is
+        there if whoever waits for it is cancelled.
         """
         states = self._logs.cleaner.states
         self._logs.cleaner.pause(partition)
-        while states[partition] is STOPPING:
-            if self._compaction is not None and self._compaction.partition == partition:
-                self._worker.interrupt()
-            await asyncio.sleep(_STOP_LOOKED_FOR_EVERY_S)
+        try:
+            while states[partition] is STOPPING:
+                if self._compaction is not None and self._compaction.partition == partition:
+                    self._worker.interrupt()
+                await asyncio.sleep(_STOP_LOOKED_FOR_EVERY_S)
+        except asyncio.CancelledError:
+            if states[partition] is not IDLE:
+                self.allow(partition)
+            raise
 
     def allow(self, partition: TopicPartition) -> None:
         self._logs.cleaner.resume(partition)

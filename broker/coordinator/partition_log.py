@@ -59,8 +59,8 @@ class Means:
     now_ms: Callable[[], int]
     #: Starts a task.
     start: Callable[[Coroutine[Any, Any, None], str], object]
-    #: Runs what sleeps in the kernel.
-    run: Callable[..., Awaitable[Any]]
+    #: Runs what sleeps in the kernel, in a log directory.
+    run_in: Callable[..., Awaitable[Any]]
     #: Called when much has come that will stay, and when some of that is garbage now.
     has_loaded: Callable[[], None] = lambda: None
     has_dropped: Callable[[], None] = lambda: None
@@ -242,11 +242,11 @@ class PartitionLog:
 
     async def _piece(self, offset: int, end: int) -> bytes:
         max_bytes = self._means.options.load_buffer_bytes
-        with self.partition.hosted as log:
+        hosted = self.partition.hosted
+        with hosted as log:
             region = log.read(max(offset, log.start_offset), max_bytes=max_bytes, up_to=end)
             if not region.length:
                 return b""
-            piece: bytes = await self._means.run(
-                files.read_at, region.descriptor, region.length, region.position
-            )
+            read = files.read_at, region.descriptor, region.length, region.position
+            piece: bytes = await self._means.run_in(hosted.directory, *read)
             return piece

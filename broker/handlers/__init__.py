@@ -68,6 +68,7 @@ Topics:
     create_topics.py          create them
     create_partitions.py      let them grow
     delete_topics.py          delete them
+    office.py                 only the controller's broker does, as long as it is that
 
 Configurations:
 

@@ -10,14 +10,15 @@ from functools import partial
 from typing import Protocol
 
 from odradek.broker.call import Call, Parked
-from odradek.broker.handlers.create_topics import Cluster, Office
+from odradek.broker.handlers.create_topics import Cluster
+from odradek.broker.handlers.office import Office, answered_in_office, check_active
 from odradek.broker.handlers.refusals import words
 from odradek.controller.topic_requests import Growth, GrowthEntry
 from odradek.protocol.api.create_partitions import (
     CreatePartitionsRequest,
     CreatePartitionsResponse,
 )
-from odradek.protocol.errors import KafkaError, NotController, RequestTimedOut, code_of
+from odradek.protocol.errors import KafkaError, RequestTimedOut, code_of
 
 
 class Admin(Protocol):
@@ -33,9 +34,8 @@ class Admin(Protocol):
 def handle(
     office: Office, admin: Admin, cluster: Cluster, call: Call[CreatePartitionsRequest]
 ) -> Awaitable[CreatePartitionsResponse | Parked[CreatePartitionsResponse]]:
-    if not office.is_active:
-        raise NotController
-    return _grown(admin, cluster, call.request)
+    check_active(office)
+    return answered_in_office(_grown(admin, cluster, call.request))
 
 
 def refused(call: Call[CreatePartitionsRequest], failure: KafkaError) -> CreatePartitionsResponse:

@@ -11,23 +11,17 @@ from functools import partial
 from typing import Protocol
 
 from odradek.broker.call import Call, Parked
+from odradek.broker.handlers.office import Office, answered_in_office, check_active
 from odradek.broker.handlers.refusals import words
 from odradek.broker.metadata.topic_creator import Admin
 from odradek.broker.turns import Turn
 from odradek.controller.topic_requests import NewTopic
 from odradek.protocol.api.create_topics import CreateTopicsRequest, CreateTopicsResponse
 from odradek.protocol.error_codes import ErrorCode
-from odradek.protocol.errors import KafkaError, NotController, RequestTimedOut, code_of
+from odradek.protocol.errors import KafkaError, RequestTimedOut, code_of
 
 Answer = CreateTopicsResponse.Topic
 Plans = Mapping[str, NewTopic | KafkaError]
-
-
-class Office(Protocol):
-    """Whether this broker's controller is the one in office."""
-
-    @property
-    def is_active(self) -> bool: ...
 
 
 class Cluster(Protocol):
@@ -41,9 +35,8 @@ class Cluster(Protocol):
 def handle(
     office: Office, admin: Admin, cluster: Cluster, call: Call[CreateTopicsRequest]
 ) -> Awaitable[CreateTopicsResponse | Parked[CreateTopicsResponse]]:
-    if not office.is_active:
-        raise NotController
-    return _created(admin, cluster, call.request)
+    check_active(office)
+    return answered_in_office(_created(admin, cluster, call.request))
 
 
 def refused(call: Call[CreateTopicsRequest], failure: KafkaError) -> CreateTopicsResponse:

@@ -11,13 +11,12 @@ from functools import partial
 from typing import Protocol
 
 from odradek.broker.call import Call, Parked
-from odradek.broker.handlers.create_topics import Office
+from odradek.broker.handlers.office import Office, answered_in_office, check_active
 from odradek.protocol.api.delete_topics import DeleteTopicsRequest, DeleteTopicsResponse
 from odradek.protocol.error_codes import ErrorCode
 from odradek.protocol.errors import (
     InvalidRequest,
     KafkaError,
-    NotController,
     TopicDeletionDisabled,
     code_of,
 )
@@ -57,14 +56,14 @@ def handle(
     call: Call[DeleteTopicsRequest],
 ) -> DeleteTopicsResponse | Awaitable[Parked[DeleteTopicsResponse]]:
     """``is_enabled`` is delete.topic.enable."""
-    if not office.is_active:
-        raise NotController
+    check_active(office)
     if not is_enabled:
         raise TopicDeletionDisabled if call.version >= KNOWS_DISABLED else InvalidRequest
     response = DeleteTopicsResponse(responses=[_found(cluster, each) for each in _asked(call)])
     if all(each.error_code for each in response.responses):
         return response
-    return _deleted(admin, cluster, response, timeout_ms=call.request.timeout_ms)
+    deleted = _deleted(admin, cluster, response, timeout_ms=call.request.timeout_ms)
+    return answered_in_office(deleted)
 
 
 def refused(call: Call[DeleteTopicsRequest], failure: KafkaError) -> DeleteTopicsResponse:

@@ -26,7 +26,9 @@ Topic = Directory.Topic
 class Disk(Protocol):
     """Where calls are made that may sleep in the kernel."""
 
-    def run(self, call: Callable[[], DirectorySpace], /) -> asyncio.Future[DirectorySpace]: ...
+    def run_in(
+        self, directory: LogDirectory, call: Callable[[], DirectorySpace], /
+    ) -> asyncio.Future[DirectorySpace]: ...
 
 
 async def handle(
@@ -80,7 +82,7 @@ def _partition(log: DescribedLog) -> Topic.Partition:
 
 async def _add_space(line: Directory, directory: LogDirectory, disk: Disk) -> None:
     try:
-        space = await disk.run(directory.space)
+        space = await disk.run_in(directory, directory.space)
     except OSError as failure:
         raise KafkaStorageError(f"{directory.path} does not tell its size: {failure}") from failure
     line.total_bytes, line.usable_bytes = space.total_bytes, space.usable_bytes

@@ -1,7 +1,7 @@
 """Moving replicas to other log directories of the same broker, while they are in use.
 
 A copy in the other directory follows the log like a follower, slice by slice.  When it has all, it
-is synced and takes the log's place (storage/manager/moving.py); if too much was appended
+is synced and takes the log's place (storage/manager/moving.py); if too much was appended or synced
 meanwhile, it is copied too, and all is tried again.
 
     reads of the log   on a disk thread, as what is copied may not be in memory
@@ -24,8 +24,10 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Coroutine
+from collections.abc import AsyncIterator, Callable, Coroutine
+from contextlib import AbstractContextManager, asynccontextmanager, nullcontext
 from typing import Any, Protocol
+from weakref import WeakValueDictionary
 
 from odradek.broker.disk import Disk
 from odradek.broker.replicas.partition import Partition
@@ -43,6 +45,7 @@ from odradek.protocol.types import TopicPartition
 from odradek.storage import files
 from odradek.storage.log import Log
 from odradek.storage.manager.directory import LogDirectory
+from odradek.storage.manager.disk_work import DiskWork
 from odradek.storage.manager.hosted_log import HostedLog
 from odradek.storage.manager.log_manager import LogManager
 from odradek.storage.paths import Purpose, new_directory_name
@@ -96,7 +99,8 @@ class LogDirMoves:
         self._start = start
         self._now_ms = now_ms
         self._tasks: dict[TopicPartition, asyncio.Task[None]] = {}
-        self._lock = asyncio.Lock()
+        #: Giving a move up takes time, in which another request must not begin a third.
+        self._turns: WeakValueDictionary[TopicPartition, asyncio.Lock] = WeakValueDictionary()
         #: Of all copies together; the broker's own takes its place.
         self.rate = Rate(windows=1, window_s=1)
         #: Where logs shall be made that are not there yet.
@@ -120,8 +124,7 @@ class LogDirMoves:
         target = self._logs.directories.at(path)
         if not target.is_online:
             raise target.offline()
-        # Giving one up takes time, in which another request must not begin a third.
-        async with self._lock:
+        async with self._turns.setdefault(partition, asyncio.Lock()):
             await self._turn_to(target, partition)
 
     async def _turn_to(self, target: LogDirectory, partition: TopicPartition) -> None:
@@ -173,19 +176,33 @@ class LogDirMoves:
         if task is not None:
             task.cancel()
             await asyncio.wait([task])
-        await self._remove_copy(partition)
+        current = self._logs.logs.current.get(partition)
+        if current is not None:
+            async with self._held_off(current):
+                await self._remove_copy(partition)
 
     async def _remove_copy(self, partition: TopicPartition) -> None:
         if self._logs.find_future(partition) is not None:
             self._logs.delete_future(partition)
             await self._disk.carry_out_all(self._logs.deletions(now_ms=self._now_ms()))
 
+    @asynccontextmanager
+    async def _held_off(self, *logs: HostedLog) -> AsyncIterator[None]:
+        """Nobody else works on the logs of a partition, one of which is the current one."""
+        partition = logs[0].partition
+        await self._care.hold_off(partition)
+        try:
+            yield
+        finally:
+            # Where it was deleted, so was what held them off.
+            if self._logs.logs.current.get(partition) in logs:
+                self._care.allow(partition)
+
     async def _run(self, partition: TopicPartition, current: HostedLog, future: HostedLog) -> None:
         source, target = current.directory.path, future.directory.path
         ids = current.topic_id, future.topic_id
         try:
-            await self._care.hold_off(partition)
-            try:
+            async with self._held_off(current, future):
                 if None not in ids and current.topic_id != future.topic_id:
                     log.warning("The copy of a deleted topic's %s in %s goes", partition, target)
                     await self._remove_copy(partition)
@@ -196,10 +213,6 @@ class LogDirMoves:
                     on_swapped=lambda: self._replicas.replaced(partition, future),
                     on_start_moved=lambda: self._replicas.wake(partition),
                 )
-            finally:
-                # Where it was deleted, so was what held compaction off.
-                if self._logs.logs.current.get(partition) in (current, future):
-                    self._care.allow(partition)
         except UnknownTopicOrPartition as deleted:
             log.info("Moving %s to %s was broken off: %s", partition, target, deleted)
         except KafkaError as failure:
@@ -226,8 +239,6 @@ class LogDirMove:
         self._current = current
         self._future = future
         self._now_ms = now_ms
-        #: How many of the log's truncations the copy has followed.
-        self._cuts_seen = len(current.log.cuts)
 
     async def run(
         self, *, on_swapped: Callable[[], None], on_start_moved: Callable[[], None]
@@ -237,26 +248,38 @@ class LogDirMove:
         ``on_start_moved`` is called when the copy has followed the log's start.
         """
         self._on_start_moved = on_start_moved
-        #: Where the copy is to be cut for what came before.
-        self._cuts_before = [self._agreed_end()]
+        self._compare()
         partition = self._current.partition
-        naming = None
+        naming: DiskWork | None = None
+        held: AbstractContextManager[None] = nullcontext()
         while naming is None:
             await self._catch_up()
-            for work in self._logs.prepare_move(partition, now_ms=self._now_ms()):
-                await self._disk.carry_out(work)
-            # What came meanwhile is little: it is copied, and nothing can come in between.
-            if self._has_same_records and self._copy_rest():
-                naming = self._logs.finish_move(partition)
-        on_swapped()
+            with held:
+                for work in self._logs.prepare_move(partition, now_ms=self._now_ms()):
+                    await self._disk.carry_out(work)
+                # What came meanwhile is little: it is copied, and nothing can come in between.
+                if self._has_same_records and self._copy_rest():
+                    naming = self._logs.finish_move(partition)
+                if naming is not None:
+                    on_swapped()
+            # One that is synced at every append would be ahead of a slower disk every time.
+            held = self._current.syncs_held()
         await self._disk.carry_out(naming)
         await self._disk.carry_out_all(self._logs.deletions(now_ms=self._now_ms()))
+
+    def _compare(self) -> None:
+        """At first, and when the log has been opened again (mending.py): it may end earlier now."""
+        self._source = self._current.log
+        #: How many of the log's truncations the copy has followed.
+        self._cuts_seen = len(self._source.cuts)
+        #: Where the copy is to be cut for what came before.
+        self._cuts_before = [self._agreed_end()]
 
     @property
     def _has_same_records(self) -> bool:
         """Whether the copy is a beginning of the log, as far as it goes."""
         with self._current as source, self._future as copy:
-            is_cut = len(source.cuts) > self._cuts_seen
+            is_cut = source is not self._source or len(source.cuts) > self._cuts_seen
             return not is_cut and source.start_offset <= copy.end_offset <= source.end_offset
 
     async def _catch_up(self) -> None:
@@ -273,7 +296,7 @@ class LogDirMove:
                 return
             read = files.read_at, region.descriptor, region.length, region.position
             with self._current:
-                records = await self._disk.run(*read)
+                records = await self._disk.run_in(self._current.directory, *read)
             if self._has_same_records:
                 self._append(records)
 
@@ -291,6 +314,8 @@ class LogDirMove:
     async def _align(self) -> None:
         """Cut from the copy what the log has lost at its end, or begin it anew at the start."""
         with self._current as source, self._future as copy:
+            if source is not self._source:
+                self._compare()
             cuts = [*self._cuts_before, *source.cuts[self._cuts_seen :]]
             self._cuts_before, self._cuts_seen = [], len(source.cuts)
             end = min([source.end_offset, *cuts])

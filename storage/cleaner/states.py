@@ -48,6 +48,8 @@ MOVES: Mapping[tuple[CleaningState, CleaningEvent], CleaningState] = {
     (RUNNING, CleaningEvent.END): IDLE,
     (STOPPING, CleaningEvent.PAUSE): STOPPING,
     (STOPPING, CleaningEvent.END): PAUSED,
+    (STOPPING, CleaningEvent.RESUME): STOPPING,
+    (STOPPING, CleaningEvent.RELEASE): RUNNING,
     (PAUSED, CleaningEvent.PAUSE): PAUSED,
     (PAUSED, CleaningEvent.RESUME): PAUSED,
     (PAUSED, CleaningEvent.RELEASE): IDLE,
@@ -72,7 +74,7 @@ class CleaningStates:
         self._move(partition, CleaningEvent.END)
 
     def pause(self, partition: TopicPartition) -> None:
-        """To be undone by ``resume``, once the log has become PAUSED, unless it is deleted then."""
+        """To be undone by ``resume``, unless the log is deleted."""
         self._move(partition, CleaningEvent.PAUSE)
         self._pauses[partition] = self._pauses.get(partition, 0) + 1
 

@@ -19,7 +19,8 @@ Owner: the event loop.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from types import TracebackType
@@ -39,6 +40,7 @@ class HostedLog:
     """A log in its place."""
 
     __slots__ = (
+        "are_syncs_held",
         "directory",
         "is_being_cut",
         "is_deleted",
@@ -69,6 +71,7 @@ class HostedLog:
         self.is_future = is_future
         self.is_name_synced = is_name_synced
         self.is_flushing = False
+        self.are_syncs_held = False
         #: Called when a flush has ended, whoever had planned it, or has become pointless.
         self.on_flushed: Callable[[], None] = _nothing
         #: Its files were not as they should have been, and what was changed is not synced.
@@ -127,8 +130,8 @@ class HostedLog:
         return log.end_offset - log.recovery_point >= log.settings.flush_messages
 
     def plan_flush(self, *, now_ms: int, up_to: int | None = None) -> DiskWork | None:
-        """Sync what is in the log when the work begins; None if a flush is planned already."""
-        if self.is_flushing:
+        """Sync what is in the log when the work begins; None if ``on_flushed`` is to be called."""
+        if self.is_flushing or self.are_syncs_held:
             return None
         self.is_flushing = True
         plan: FlushPlan | None = None
@@ -165,6 +168,16 @@ class HostedLog:
             ended=ended,
             is_pointless=is_pointless,
         )
+
+    @contextmanager
+    def syncs_held(self) -> Iterator[None]:
+        """None is planned meanwhile: its copy in another directory is being synced as far as it."""
+        self.are_syncs_held = True
+        try:
+            yield
+        finally:
+            self.are_syncs_held = False
+            self.on_flushed()
 
     def _close_synced(self, before: int) -> None:
         """Segments that were written to stay open until now: see open_segments.py."""

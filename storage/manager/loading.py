@@ -151,6 +151,7 @@ class LogDirLoader:
             with suppress(LogDirectoryOffline), directory.guard("looking for logs"):
                 self._survey(directory)
         self._resolve_duplicates()
+        self._set_orphans_aside()
         for directory in self._directories.online:
             with suppress(LogDirectoryOffline), directory.guard("removing the marker"):
                 directory.remove_marker()
@@ -207,6 +208,16 @@ class LogDirLoader:
             self._notice(f"{old.place.directory} has been replaced elsewhere, and is removed")
             self._set_aside(old)
         self._found = list(kept.values())
+
+    def _set_orphans_aside(self) -> None:
+        """Copies whose logs are nowhere: deleted while the copy's directory was away, or lost."""
+        if self._directories.offline:
+            return  # where they may be
+        logs = {found.partition for found in self._found if found.name.purpose is Purpose.LOG}
+        for found in [each for each in self._found if each.partition not in logs]:
+            self._notice(f"{found.place.directory} is a copy of a log that is gone, and is removed")
+            self._found.remove(found)
+            self._set_aside(found)
 
     def _out_of_date(self, one: Found, other: Found) -> Found:
         """Which of the two logs of a partition has to go: DuplicateLog if that is not known."""

@@ -220,10 +220,11 @@ class LogManager:
         refused = self._refused.pop(partition, None)
         if refused is not None:
             self._refused_to_delete.append(refused)
-        logs = [self.find(partition), self.find_future(partition)]
-        found = [hosted for hosted in logs if hosted is not None]
-        if not found and refused is None:
+        current = self.find(partition)
+        if current is None and refused is None:
             self._check_all_online(partition)
+        logs = [current, self.find_future(partition)]
+        found = [hosted for hosted in logs if hosted is not None]
         for hosted in found:
             if not hosted.directory.is_online:
                 raise hosted.directory.offline()

@@ -74,6 +74,7 @@ async def test_a_directory_that_hangs_holds_up_nobody_else(disk, directories):
         await asyncio.sleep(0)
         await disk.carry_out(DiskWork(well, "work", lambda: lambda: done.append(go_on.is_set())))
         assert not await disk.run(go_on.is_set)
+        assert not await disk.run_in(well, go_on.is_set)
         go_on.set()
     assert done == [False]
 

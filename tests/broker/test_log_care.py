@@ -157,6 +157,25 @@ async def test_holding_off_what_is_deleted_meanwhile_comes_to_an_end(tmp_path):
     assert cleaner.states[EVENTS] is IDLE
 
 
+@pytest.mark.parametrize("others", [0, 1])
+async def test_who_is_cancelled_while_it_waits_holds_nothing_off(tmp_path, others):
+    hosting = Hosting(tmp_path, **COMPACTED)
+    hosting.lead()
+    cleaner = hosting.logs.cleaner
+    cleaner.states.start(EVENTS)
+    for _ in range(others):
+        cleaner.pause(EVENTS)
+    waiting = asyncio.get_running_loop().create_task(hosting.care.hold_off(EVENTS))
+    await asyncio.sleep(0)
+    waiting.cancel()
+    await asyncio.wait([waiting])
+    cleaner.states.end(EVENTS)
+    assert cleaner.states[EVENTS] is (PAUSED if others else IDLE)
+    for _ in range(others):
+        cleaner.resume(EVENTS)
+    assert cleaner.states[EVENTS] is IDLE
+
+
 async def test_nothing_is_compacted_if_that_is_switched_off(tmp_path):
     hosting = Hosting(tmp_path, **COMPACTED)
     partition = hosting.lead()

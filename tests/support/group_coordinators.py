@@ -75,7 +75,7 @@ class Coordinating:
             options,
             lambda: NOW_MS,
             self._start,
-            self.hosting.disk.run,
+            self.hosting.disk.run_in,
             has_loaded=lambda: self.memory.append("loaded"),
             has_dropped=lambda: self.memory.append("dropped"),
         )

@@ -46,7 +46,7 @@ class Transacting:
             configured_count=lambda: partitions,
             start=self._start,
         )
-        means = Means(options, lambda: NOW_MS, self._start, self.hosting.disk.run)
+        means = Means(options, lambda: NOW_MS, self._start, self.hosting.disk.run_in)
         self.coordinator = TransactionCoordinator(lookup, world, means, markers)
         self.hosting.replicas.roles[TRANSACTION_STATE] = self.coordinator.shards
         at_end(self.coordinator.close)

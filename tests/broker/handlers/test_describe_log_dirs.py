@@ -76,10 +76,10 @@ class MovingDisk:
         self._hosting = hosting
         self._move = lambda: move(hosting.logs, partition, target)
 
-    def run(self, call):
+    def run_in(self, directory, call):
         self._move()
         self._move = lambda: None
-        return self._hosting.disk.run(call)
+        return self._hosting.disk.run_in(directory, call)
 
 
 async def test_only_what_was_asked_for_is_told(tmp_path):

@@ -8,11 +8,12 @@ from odradek.broker.replicas.delete_records import RecordDeletion
 from odradek.broker.replicas.log_dir_move import LogDirMove
 from odradek.protocol.errors import KafkaStorageError
 from odradek.protocol.types import Uuid
+from odradek.storage import files
 from odradek.storage.manager.disk_work import carry_out
 from odradek.storage.settings import TopicSettings
 from tests.broker.replicas.test_log_dir_move import EVENTS, Bench, directories_of
 from tests.support.fetches import append
-from tests.support.log_managers import copied
+from tests.support.log_managers import carry_all, copied
 from tests.support.logs import NOW_MS
 
 WAIT_S = 10
@@ -66,6 +67,30 @@ async def test_a_copy_that_missed_a_truncation_is_cut_when_it_goes_on(tmp_path):
     copied(bench.hosting.logs, EVENTS, target)
     bench.cut_to(5)
     bench.moves.resume(EVENTS)
+    await bench.ended()
+    assert bench.partition.hosted.directory is target
+    assert bench.values() == [b"%d" % number for number in range(5)] + [b"new"] * 30
+
+
+async def test_a_log_that_is_opened_again_and_cut_meanwhile_is_compared_anew(tmp_path, monkeypatch):
+    monkeypatch.setattr(log_dir_move, "SLICE_BYTES", 1)
+    bench = Bench(tmp_path)
+    for number in range(30):
+        append(bench.partition, b"%d" % number)
+    hosted, logs = bench.partition.hosted, bench.hosting.logs
+    carry_out(logs.truncate(hosted, 25, now_ms=NOW_MS))  # one cut that the copy need not follow
+    bench.partition.cut()
+    run_in, reads = bench.hosting.disk.run_in, iter(range(1, 10_000))
+
+    def mend_cut_and_run(directory, call, *arguments):
+        if call is files.read_at and next(reads) == 10:
+            hosted.is_in_doubt = True
+            carry_all(logs.mendings(now_ms=NOW_MS))
+            bench.cut_to(5)
+        return run_in(directory, call, *arguments)
+
+    monkeypatch.setattr(bench.hosting.disk, "run_in", mend_cut_and_run)
+    target = await bench.move()
     await bench.ended()
     assert bench.partition.hosted.directory is target
     assert bench.values() == [b"%d" % number for number in range(5)] + [b"new"] * 30
@@ -154,19 +179,21 @@ async def test_whoever_deletes_more_waits_for_the_copy_to_follow_and_no_longer(
     bench = Bench(tmp_path)
     for number in range(30):
         append(bench.partition, b"%d" % number)
-    may_end, run = hold_the_end_back(bench, monkeypatch), bench.hosting.disk.run
+    may_end, run_in = hold_the_end_back(bench, monkeypatch), bench.hosting.disk.run_in
     waiting = asyncio.get_running_loop().create_future()
 
-    def run_and_delete(call, *arguments):
+    def run_and_delete(directory, call, *arguments):
         """While the third slice is read."""
-        if bench.hosting.logs.find_future(EVENTS).log.end_offset == 2 and not waiting.done():
+        is_third = call is files.read_at and future.log.end_offset == 2
+        if is_third and not waiting.done():
             deletion = deletion_of(bench, 25)
             assert not deletion.is_done()
             waiting.set_result(bench.hosting.background.start(deletion.wait_until_done(WAIT_S)))
-        return run(call, *arguments)
+        return run_in(directory, call, *arguments)
 
-    monkeypatch.setattr(bench.hosting.disk, "run", run_and_delete)
+    monkeypatch.setattr(bench.hosting.disk, "run_in", run_and_delete)
     await bench.move()
+    future = bench.hosting.logs.find_future(EVENTS)
     await (await waiting)
     assert bench.moves.is_moving(EVENTS)
     may_end.set()
@@ -218,6 +245,19 @@ async def test_a_copy_of_a_deleted_topic_is_removed_when_retention_is_done_with_
     await bench.ended()
     assert bench.hosting.logs.find_future(EVENTS) is None
     assert cleaner.pause(EVENTS)  # nobody else does
+
+
+async def test_a_copy_is_given_up_when_retention_is_done_with_it(tmp_path):
+    bench = Bench(tmp_path, segment_bytes=300)
+    for _ in range(20):
+        append(bench.partition, b"a")
+    home, cleaner = bench.partition.hosted.directory, bench.hosting.logs.cleaner
+    left = copied(bench.hosting.logs, EVENTS, bench.others[0])
+    cleaner.begin_retention([left.log])
+    asyncio.get_running_loop().call_later(0.01, cleaner.end_retention, [left.log])
+    await bench.move(home)
+    assert bench.hosting.logs.find_future(EVENTS) is None
+    assert cleaner.states[EVENTS].name == "IDLE"
 
 
 async def test_a_move_that_is_asked_for_while_another_ends_is_begun(tmp_path, monkeypatch):

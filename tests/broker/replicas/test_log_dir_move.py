@@ -21,7 +21,7 @@ from odradek.storage.log import Log
 from odradek.storage.manager.disk_work import carry_out
 from tests.support.fetches import append
 from tests.support.hosted_partitions import BROKER, Hosting
-from tests.support.logs import NOW_MS, records_from
+from tests.support.logs import NOW_MS, records_batch, records_from
 
 OTHER = 2
 EVENTS = TopicPartition("events", 0)
@@ -185,14 +185,14 @@ async def test_what_is_read_across_a_truncation_is_not_copied(tmp_path, monkeypa
     bench = Bench(tmp_path)
     for number in range(30):
         append(bench.partition, b"%d" % number)
-    run, reads = bench.hosting.disk.run, iter(range(1, 10_000))
+    run_in, reads = bench.hosting.disk.run_in, iter(range(1, 10_000))
 
-    def cut_and_run(call, *arguments):
+    def cut_and_run(directory, call, *arguments):
         if call is files.read_at and next(reads) == 10:
             bench.cut_to(5)
-        return run(call, *arguments)
+        return run_in(directory, call, *arguments)
 
-    monkeypatch.setattr(bench.hosting.disk, "run", cut_and_run)
+    monkeypatch.setattr(bench.hosting.disk, "run_in", cut_and_run)
     await bench.move()
     await bench.ended()
     assert bench.values() == [b"%d" % number for number in range(5)] + [b"new"] * 30
@@ -216,6 +216,28 @@ async def test_a_copy_that_only_looks_complete_does_not_take_the_logs_place(tmp_
     await bench.ended()
     assert was_cut
     assert bench.values() == [b"%d" % number for number in range(5)] + [b"new"] * 25
+
+
+async def test_a_log_that_is_synced_at_every_append_moves_too(tmp_path, monkeypatch):
+    bench = Bench(tmp_path, flush_messages=1)
+    carry_out_on_disk, marks, waiting = bench.hosting.disk.carry_out, [], []
+
+    async def carry_out_and_produce(work):
+        await carry_out_on_disk(work)
+        if work.what.startswith("marking") and len(marks) < 10:
+            marks.append(work)
+            written = bench.partition.append(records_batch(b"v"), acks=1, now_ms=NOW_MS)
+            acknowledged = bench.partition.wait_until_acknowledged(written, acks=1, timeout_s=30)
+            waiting.append(bench.hosting.background.start(acknowledged))
+            await asyncio.wait(waiting, timeout=0.2)  # no longer, as it may wait for the move
+
+    monkeypatch.setattr(bench.hosting.disk, "carry_out", carry_out_and_produce)
+    target = await bench.move()
+    await bench.ended()
+    assert bench.partition.hosted.directory is target
+    assert len(marks) <= 2
+    await asyncio.gather(*waiting)
+    assert bench.values() == [b"v"] * len(marks)
 
 
 async def test_the_leaders_epoch_is_known_where_it_has_no_records_yet(tmp_path):

@@ -1,11 +1,17 @@
 """Requests to move a replica that come again, or in between, or too late."""
 
 import asyncio
+import threading
+from types import SimpleNamespace
 
+from odradek.broker.replicas import log_dir_move
 from odradek.broker.replicas.log_dir_move import LogDirMove
 from odradek.protocol.errors import KafkaStorageError, NotLeader, UnknownTopicOrPartition
+from odradek.storage import files
 from tests.broker.replicas.test_log_dir_move import EVENTS, Bench, directories_of
 from tests.support.fetches import append
+
+WAIT_S = 30
 
 
 async def test_a_move_to_where_it_is_already_does_nothing(tmp_path):
@@ -117,3 +123,55 @@ async def test_a_topic_that_is_deleted_while_one_move_gives_way_to_another_is_no
     assert bench.hosting.logs.find(EVENTS) is None
     assert bench.hosting.logs.find_future(EVENTS) is None
     assert directories_of(second.path) == []
+
+
+async def test_a_disk_that_hangs_holds_up_no_move_of_others(tmp_path, monkeypatch):
+    bench = Bench(tmp_path, directories=("one", "two", "three"))
+    other = bench.hosting.lead(partition=1)
+    first, second = bench.others
+    await bench.move(first)
+    carry_out_all = bench.hosting.disk.carry_out_all
+    hangs, goes_on = asyncio.Event(), asyncio.Event()
+
+    async def carry_out_later(works):
+        hangs.set()
+        await goes_on.wait()
+        await carry_out_all(works)
+
+    monkeypatch.setattr(bench.hosting.disk, "carry_out_all", carry_out_later)
+    giving_up = bench.hosting.background.start(bench.move(second), "a request")
+    await hangs.wait()
+    elsewhere = next(each for each in (first, second) if each is not other.hosted.directory)
+    async with asyncio.timeout(WAIT_S):
+        await bench.moves.move(other.topic_partition, str(elsewhere.path))
+    assert not giving_up.done()
+    goes_on.set()
+    await giving_up
+
+
+async def test_moves_off_a_disk_that_hangs_take_nobody_elses_threads(tmp_path, monkeypatch):
+    bench, hangs, goes_on = Bench(tmp_path), threading.Event(), threading.Event()
+    others = [bench.hosting.lead(partition=number) for number in range(1, 5)]
+    source, target = bench.partition.hosted.directory, bench.others[0]
+    moved = [each for each in (bench.partition, *others) if each.hosted.directory is source]
+    assert len(moved) == 3  # more than there are threads
+
+    def read_at(*what):
+        hangs.set()
+        assert goes_on.wait(WAIT_S)
+        return files.read_at(*what)
+
+    monkeypatch.setattr(log_dir_move, "files", SimpleNamespace(read_at=read_at))
+    for partition in moved:
+        append(partition, b"a")
+        await bench.moves.move(partition.topic_partition, str(target.path))
+    tasks = list(bench.moves._tasks.values())
+    try:
+        async with asyncio.timeout(WAIT_S / 2):
+            assert await asyncio.to_thread(hangs.wait, WAIT_S)
+            assert await bench.hosting.disk.run(hangs.is_set)
+            assert await bench.hosting.disk.run_in(target, hangs.is_set)
+    finally:
+        goes_on.set()
+    await asyncio.wait(tasks)
+    assert {each.hosted.directory for each in moved} == {target}

@@ -68,6 +68,13 @@ def test_pauses_while_it_is_stopping_count():
     assert states[PARTITION] is IDLE
 
 
+def test_who_does_not_wait_for_it_to_stop_lets_it_run_on():
+    states = states_after("start", "pause", "pause", "resume")
+    assert states[PARTITION] is STOPPING
+    states.resume(PARTITION)
+    assert states[PARTITION] is RUNNING
+
+
 def test_logs_have_states_of_their_own():
     states = states_after("start")
     assert states[TopicPartition("events", 1)] is IDLE

@@ -156,16 +156,18 @@ def test_topics_have_settings_of_their_own(tmp_path):
 
 
 def test_a_log_is_not_made_beside_a_copy_that_was_on_its_way(tmp_path):
-    manager = managing(tmp_path / "a", tmp_path / "b")
+    places = [tmp_path / name for name in "abc"]
+    manager = managing(*places)
     written(manager, EVENTS, b"a")
     copied(manager, EVENTS, manager.directories.all[1])
     manager.abandon()
-    shutil.rmtree(tmp_path / "a" / "events-0")
-    again = managing(tmp_path / "a", tmp_path / "b")
-    a, b = again.directories.all
+    shutil.rmtree(tmp_path / "a")
+    (tmp_path / "a").write_bytes(b"")
+    again = managing(*places)
+    _, b, c = again.directories.all
     with pytest.raises(KafkaStorageError, match="on its way"):
         again.create(EVENTS, directory=b, now_ms=NOW_MS)
-    assert again.create(EVENTS, now_ms=NOW_MS).directory is a
+    assert again.create(EVENTS, now_ms=NOW_MS).directory is c
 
 
 # Deleting

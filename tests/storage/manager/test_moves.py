@@ -1,10 +1,11 @@
 """Moving logs between log directories."""
 
 import errno
+import shutil
 
 import pytest
 
-from odradek.protocol.errors import InvalidTopic
+from odradek.protocol.errors import InvalidTopic, KafkaStorageError
 from odradek.protocol.types import TopicPartition, Uuid
 from odradek.storage import partition_metadata
 from odradek.storage.manager.directory import LogDirectoryOffline
@@ -288,3 +289,29 @@ def test_a_partition_has_one_copy_on_its_way_at_most(tmp_path):
     with pytest.raises(AssertionError):
         manager.create_future(EVENTS, c, now_ms=NOW_MS)
     assert names_in(c.path, "-future") == []
+
+
+def test_a_copy_whose_log_was_deleted_while_its_disk_was_away_is_removed(manager, two):
+    copied(manager, EVENTS, manager.directories.all[1])
+    manager.abandon()
+    alone = managing(two[0])
+    delete(alone, EVENTS)
+    alone.close(now_ms=NOW_MS)
+    seen = Notebook()
+    again = managing(*two, observer=seen)
+    assert again.find_future(EVENTS) is None
+    assert len(names_in(two[1], "-delete")) == 1
+    assert any("is a copy of a log that is gone" in note for note in seen.notes)
+    there = again.directories.all[1]
+    assert again.create(EVENTS, directory=there, now_ms=NOW_MS).directory is there
+
+
+def test_a_copy_whose_log_may_be_in_a_directory_that_is_offline_stays(manager, two):
+    copied(manager, EVENTS, manager.directories.all[1])
+    manager.abandon()
+    shutil.rmtree(two[0])
+    two[0].write_bytes(b"")
+    again = managing(*two)
+    with pytest.raises(KafkaStorageError, match="may be in"):
+        again.delete(EVENTS)
+    assert values_in(again.find_future(EVENTS)) == [b"1", b"2", b"3"]

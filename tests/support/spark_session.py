@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -40,6 +41,11 @@ SETTINGS = {
 INTERPRETED = {
     "spark.sql.codegen.wholeStage": "false",
     "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+}
+#: As it is if nobody says otherwise.
+COMPILED = {
+    "spark.sql.codegen.wholeStage": "true",
+    "spark.sql.codegen.factoryMode": "FALLBACK",
 }
 PRELOADED = Path(__file__).with_name("preloaded")
 
@@ -75,6 +81,18 @@ def new_session(folder: Path, *, master: str = "local[2]") -> SparkSession:
     session.sparkContext.setLogLevel("OFF")
     register(session)
     return session
+
+
+@contextmanager
+def compiled(session: SparkSession) -> Iterator[None]:
+    """Queries are compiled for once."""
+    for name, value in COMPILED.items():
+        session.conf.set(name, value)
+    try:
+        yield
+    finally:
+        for name, value in INTERPRETED.items():
+            session.conf.set(name, value)
 
 
 def table(session: SparkSession, path: Path | str, **options: str) -> DataFrame:

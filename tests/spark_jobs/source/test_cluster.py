@@ -104,4 +104,3 @@ def test_a_job_brings_its_code_along(environment, directory, tmp_path):
     ran = run(environment, tmp_path, *COMMAND, *asked)
     assert ran.returncode == 0, ran.stderr
     check_answer(to)
-

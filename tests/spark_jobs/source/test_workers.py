@@ -20,9 +20,7 @@ def without_snappy(spark, tmp_path):
     lacking.mkdir()
     (lacking / "snappy.py").write_text(WITHOUT_SNAPPY)
     python = tmp_path / "python"
-    python.write_text(
-        f'#!/bin/sh\nPYTHONPATH="{lacking}:$PYTHONPATH" exec {sys.executable} "$@"\n'
-    )
+    python.write_text(f'#!/bin/sh\nPYTHONPATH="{lacking}:$PYTHONPATH" exec {sys.executable} "$@"\n')
     python.chmod(0o755)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(spark.sparkContext, "pythonExec", str(python))

@@ -35,7 +35,7 @@ def chosen_partitions(call: Call, why: str) -> Options:
 
 
 def check_topics_known(options: Options, others: Iterable[TopicPartition]) -> None:
-    """JobFailed if a topic or partition that was named is in none of the paths, nor one of these."""
+    """JobFailed if a topic or partition was named that is in no path, nor one of the others."""
     from odradek.spark_jobs.scan.catalog import check_named, directories_at
 
     directories = map(directories_at, options.paths)

@@ -13,13 +13,14 @@ from tests.support.scans import LogDirectory
 WITHOUT_SNAPPY = "raise ModuleNotFoundError(\"No module named 'snappy'\", name='snappy')\n"
 
 
-@pytest.fixture
-def without_snappy(spark, tmp_path):
+@pytest.fixture(scope="module")
+def without_snappy(spark, tmp_path_factory):
     """Workers that are started from now on have none; the driver does."""
-    lacking = tmp_path / "lacking"
+    folder = tmp_path_factory.mktemp("lacking")
+    lacking = folder / "lacking"
     lacking.mkdir()
     (lacking / "snappy.py").write_text(WITHOUT_SNAPPY)
-    python = tmp_path / "python"
+    python = folder / "python"
     python.write_text(f'#!/bin/sh\nPYTHONPATH="{lacking}:$PYTHONPATH" exec {sys.executable} "$@"\n')
     python.chmod(0o755)
     with pytest.MonkeyPatch.context() as patch:

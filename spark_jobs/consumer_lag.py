@@ -13,6 +13,8 @@ last commit, so the history begins where it has not come yet.
 
 --topics, --topics-pattern and --assign choose by what was committed, --starting-timestamp and
 --ending-timestamp bound the history.  With --group, one partition of __consumer_offsets is read.
+A topic that is named and neither there nor committed for is an error, and so is a group of which
+nothing is known.
 
 Examples:
   odradek spark consumer-lag /var/lib/kafka
@@ -33,6 +35,7 @@ from odradek.spark_jobs.running.durations import bucket_ms, duration_ms
 from odradek.spark_jobs.running.flags import SELECTION, milliseconds
 from odradek.spark_jobs.running.job import DONE, FAILED, Call, Job, JobFailed
 from odradek.spark_jobs.running.result import Chart, Result, Shape, Table
+from odradek.spark_jobs.running.selection import check_known, check_topics_known
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, Row
@@ -138,6 +141,8 @@ def run(call: Call) -> Result:
     now_ms = int(call.args.as_of or time.time() * 1000)
     lag = call.keep(sql(LAG, commits=commits, places=places, now_ms=now_ms))
     damage = call.damage(**content)
+    if call.args.group is not None and not damage:
+        check_known(call, call.args.group, "group", records.where("`group` is not null"))
     bars = Chart("Lag, in records", Shape.BARS, "group", "lag")
     return Result(
         [
@@ -163,6 +168,7 @@ def _places(call: Call, commits: DataFrame) -> DataFrame:
 
     options = options_of(call.options)
     committed = [TopicPartition(*row) for row in _rows(call, PLACES, commits)]
+    check_topics_known(options, committed)
     chosen = frozenset(place for place in committed if options.wants(*place))
     # Of a partition that is not in these directories the lag is not known: that is no failure.
     ends = log_ends(replace(options, assign=chosen, fail_on_data_loss=False))

@@ -33,6 +33,7 @@ from odradek.spark_jobs.running.durations import bucket_ms, duration_ms
 from odradek.spark_jobs.running.flags import SELECTION, milliseconds
 from odradek.spark_jobs.running.job import DONE, FAILED, Call, Job
 from odradek.spark_jobs.running.result import Chart, Result, Shape, Table
+from odradek.spark_jobs.running.selection import check_known
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -169,6 +170,8 @@ def run(call: Call) -> Result:
         replace(table, name="unreadable", title="Records of coordinators that cannot be read")
         for table in call.damage(**content)
     ]
+    if args.transactional_id is not None and not unreadable:
+        check_known(call, args.transactional_id, "transactional id", records)
     # Of a transaction whose producer no transactional id has.
     unknown = "true" if _has_all_ids(call) and not unreadable else "null"
     return Result(

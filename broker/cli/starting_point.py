@@ -4,7 +4,7 @@ beginning              the first record that is still there
 end                    what is written from now on
 120                    this offset
 -5                     as many records before the end, in each partition
-2026-11-16T12:00:00    the first record from this time on; local time if it has no zone
+2026-11-16T12:00:00    the first record from this time on; UTC if it has no zone
 @1700000000000         the same, in milliseconds since 1970
 """
 
@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import argparse
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime
 from enum import Enum
 
 
@@ -48,4 +48,6 @@ def starting_point(written: str) -> StartingPoint:
         raise argparse.ArgumentTypeError(
             f"{written!r} is not beginning, end, an offset, -COUNT, a time or @MILLISECONDS"
         ) from wrong
+    if at.tzinfo is None:
+        at = at.replace(tzinfo=UTC)
     return StartingPoint(Start.TIMESTAMP, int(at.timestamp() * 1000))

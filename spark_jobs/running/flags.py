@@ -12,7 +12,7 @@ import argparse
 import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime, timedelta
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,13 +45,19 @@ class Flag:
 
 
 def milliseconds(written: str) -> str:
-    """Of a time as ISO 8601 has it, or milliseconds already; as the options have it."""
+    """Of a time as ISO 8601 has it, or milliseconds already; as the options have it.
+
+    One without a zone is of UTC, as are all times in reports, and as Kafka's own tools read it.
+    """
     if written.isdecimal():
         return written
     try:
-        return str(int(datetime.fromisoformat(written).timestamp() * 1000))
+        at = datetime.fromisoformat(written)
     except ValueError as wrong:
         raise argparse.ArgumentTypeError(f"{written!r} is neither a time nor a number") from wrong
+    if at.tzinfo is None:
+        at = at.replace(tzinfo=UTC)
+    return str((at - datetime.fromtimestamp(0, UTC)) // timedelta(milliseconds=1))
 
 
 SELECTION = (
@@ -63,7 +69,7 @@ SELECTION = (
     Flag(
         "startingTimestamp",
         "from the first record of each partition on that is as young: a time such as "
-        "2026-11-16T12:00:00, or milliseconds since 1970",
+        "2026-11-16T12:00:00, UTC unless it has a zone, or milliseconds since 1970",
         "WHEN",
         kind=milliseconds,
     ),

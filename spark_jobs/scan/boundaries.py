@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from odradek.spark_jobs.scan.varints import NOWHERE, PADDING, Flags, Integers, Varints
+from odradek.spark_jobs.scan.varints import NOWHERE, Flags, Integers, Varints
 
 #: With fewer batches than this a step costs more than walking one by one.
 LANES_MIN = 60
@@ -75,8 +75,9 @@ def _walk_all(varints: Varints, areas: Areas) -> tuple[Integers, Integers]:
                 walked = _walk_one(varints, int(positions[lane]), rest.stop - rest.start)
                 found[rest], positions[lane] = walked[:-1], walked[-1]
             break
-        found[step:][slots[:width]] = positions[:width]
-        positions[:width] += _jumps(varints, positions[:width])
+        lanes = positions[:width]
+        found[step:][slots[:width]] = lanes
+        lanes += _jumps(varints, lanes)
     reached = np.empty_like(positions)
     reached[order] = positions
     return found, reached
@@ -93,8 +94,10 @@ _JUMPS[(_GOES_ON & _PAIRS >> 15) == 1] = 0
 
 def _jumps(varints: Varints, positions: Integers) -> Integers:
     """How far it is from each record to the next."""
-    # Of unsound batches the positions may be anywhere.
-    pairs = varints.pairs[np.minimum(positions, len(varints.bytes) - PADDING)]
+    try:
+        pairs = varints.pairs[positions]
+    except IndexError:  # of unsound batches the positions may be anywhere
+        pairs = varints.pairs[np.minimum(positions, len(varints.pairs) - 1)]
     jumps = _JUMPS.take(pairs, mode="clip")
     if np.count_nonzero(jumps) < len(jumps):
         long = np.flatnonzero(jumps == 0)

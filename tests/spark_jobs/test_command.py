@@ -8,14 +8,17 @@ from odradek.broker.cli.main import main
 from odradek.broker.cli.spark import jobs
 from tests.support.batches import batch_of
 from tests.support.scans import LogDirectory
+from tests.support.spark_session import compiled
 
 
 def test_a_job_runs_by_its_name(spark, tmp_path):
+    """With queries compiled, as they are by default: test_default_settings.py has all jobs."""
     directory = LogDirectory(tmp_path / "logs")
     directory.write(0, [batch_of(b"v", b"w", base_offset=0)])
     to = tmp_path / "found.json"
     arguments = ["hot-keys", str(directory.path), "--output", "json", "--to", str(to)]
-    assert main(["spark", *arguments]) == 0
+    with compiled(spark):
+        assert main(["spark", *arguments]) == 0
     (found,) = map(json.loads, to.read_text().splitlines())
     assert (found["topic"], found["records"], found["keyless"]) == ("orders", 2, 2)
 

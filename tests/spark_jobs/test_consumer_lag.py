@@ -265,3 +265,19 @@ class TestMadeUpCommits:
         arguments = ["--starting-offsets", '{"t": {"0": 1}}']
         assert main([str(tmp_path / "logs"), *arguments]) == 1
         assert "startingOffsets: a group's last commits" in capsys.readouterr().err
+
+    def test_names_that_nobody_knows_are_told(self, log, tmp_path, capsys):
+        """A topic is known that is there, and one that was committed for."""
+        path = str(tmp_path / "logs")
+        InternalLog(tmp_path / "logs", "unread")
+        for arguments, line in (
+            (("--topics", "unread,tt"), f"tt: not in {path}; failOnDataLoss"),
+            (("--assign", '{"t": [1, 2]}'), f"t-2: not in {path}; failOnDataLoss"),
+            (("--group", "gg", "--mode", "failfast"), f"gg: no such group in {path}; failOnData"),
+        ):
+            assert main([path, *arguments]) == 1
+            last = capsys.readouterr().err.splitlines()[-1]
+            assert last.startswith(f"odradek consumer-lag: {line}")
+        lenient = ["--topics", "tt", "--group", "gg", "--fail-on-data-loss", "false"]
+        assert main([path, *lenient, "--mode", "dropmalformed", "--output", "json"]) == 0
+        assert capsys.readouterr().out == ""

@@ -226,3 +226,11 @@ class TestMadeUpTransactions:
         InternalLog(tmp_path / "logs", TRANSACTION_STATE, 7)
         (row,) = run(tmp_path / "logs", "--as-of", NOW_MS, "--topics", "t").table("open")
         assert row["hangs"] is None
+
+    def test_an_id_that_nobody_knows_is_told(self, logs, tmp_path, capsys):
+        logs.put(transaction_key("a"), transaction_value(9, 1, {"t": [0]}))
+        arguments = ["--transactional-id", "aa", "--mode", "failfast"]
+        assert main([str(tmp_path / "logs"), *arguments]) == 1
+        last = capsys.readouterr().err.splitlines()[-1]
+        line = f"aa: no such transactional id in {tmp_path / 'logs'}; failOnDataLoss"
+        assert last.startswith(f"odradek transaction-report: {line}")

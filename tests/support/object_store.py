@@ -55,6 +55,7 @@ class _Server(ThreadingHTTPServer):
 
 class _Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
+    disable_nagle_algorithm = True  # headers and content are two writes: the second would wait
     server: _Server
 
     def do_HEAD(self) -> None:

@@ -110,7 +110,7 @@ def test_nothing_is_lost_or_repeated_when_a_query_is_killed(spark, live_broker, 
     assert count(query.checkpoint, "offsets") > count(query.checkpoint, "commits")
     send(live_broker, TOPIC, range(100), codec="gzip")
     wait_until_written_down(live_broker)
-    query.run(live_broker.data_dir, maxOffsetsPerTrigger="100", **told)
+    query.run(live_broker.data_dir, maxOffsetsPerTrigger="300", **told)
     expected = consumed(live_broker, [TOPIC])
     assert query.written == sorted((partition, offset) for _, partition, offset in expected)
 

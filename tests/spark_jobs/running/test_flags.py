@@ -1,0 +1,31 @@
+"""Times on a command line, as the options of the source have them."""
+
+import time
+
+import pytest
+
+from odradek.spark_jobs.running.flags import milliseconds
+
+
+@pytest.fixture
+def far_from_utc(monkeypatch):
+    monkeypatch.setenv("TZ", "Asia/Tokyo")
+    time.tzset()
+    yield
+    monkeypatch.undo()
+    time.tzset()
+
+
+@pytest.mark.usefixtures("far_from_utc")
+@pytest.mark.parametrize(
+    ("written", "expected"),
+    [
+        ("1500", "1500"),
+        ("1970-01-01T00:00:01.500", "1500"),
+        ("1970-01-01T09:00:01.500+09:00", "1500"),
+        ("2026-11-17", "1794873600000"),
+        ("2026-11-17T00:00:00.009", "1794873600009"),
+    ],
+)
+def test_a_time_without_a_zone_is_of_utc(written, expected):
+    assert milliseconds(written) == expected

@@ -1,0 +1,110 @@
+"""Every job as whoever has installed it runs it: a command, with Spark as it is by default.
+
+The other tests have queries interpreted, which is quicker where data is little.  By default they
+are compiled, by other code of Spark's, and each job has to tell what it tells those tests.
+"""
+
+import json
+import os
+import subprocess
+import sys
+from importlib import import_module
+
+import pytest
+
+from odradek.broker.cli.spark import jobs
+from tests.support.broker_process import BrokerProcess
+from tests.support.exports import rows_in
+from tests.support.internal_topics import (
+    CONSUMER_OFFSETS,
+    NOW_MS,
+    TRANSACTION_STATE,
+    InternalLog,
+    offset_key,
+    offset_value,
+    transaction_key,
+    transaction_value,
+)
+from tests.support.made_up_topics import PARTITIONS, MadeUpTopics
+from tests.support.scans import Scanned
+from tests.support.spark_session import need_java
+
+pytestmark = pytest.mark.soak  # a JVM for each job
+
+#: What would be another time in each run.
+ARGUMENTS = {
+    "timestamp_skew": ["--now", str(NOW_MS)],
+    "consumer_lag": ["--as-of", str(NOW_MS)],
+    "transaction_report": ["--as-of", str(NOW_MS)],
+}
+TRANSFERS = ("export", "restore")
+TIMEOUT_S = 170
+
+
+@pytest.fixture(scope="module")
+def topics(tmp_path_factory):
+    """And what groups and a transactional id have left of themselves."""
+    made = MadeUpTopics(tmp_path_factory.mktemp("default") / "logs", seed=4)
+    commits = InternalLog(made.path, CONSUMER_OFFSETS)
+    for topic, offset in (("orders", 5), ("clicks", 9), ("orders", 17)):
+        commits.put(offset_key("billing", topic, 0), offset_value(offset))
+    states = InternalLog(made.path, TRANSACTION_STATE)
+    states.put(transaction_key("copier"), transaction_value(7, 1, {"orders": [0]}))
+    return made
+
+
+def run(tmp_path, job, *arguments):
+    """As a command of its own, with nothing set that the tests' own session is set to."""
+    need_java()
+    ours = ("PYSPARK_PYTHON", "PYTHONPATH", "PYSPARK_SUBMIT_ARGS")
+    environment = {name: value for name, value in os.environ.items() if name not in ours}
+    folders = {"SPARK_LOCAL_IP": "127.0.0.1", "SPARK_LOCAL_DIRS": str(tmp_path / "local")}
+    command = [sys.executable, "-m", "odradek.broker.cli.main", "spark", job.replace("_", "-")]
+    return subprocess.run(
+        [*command, *map(str, arguments)],
+        env={**environment, **folders},
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=TIMEOUT_S,
+    )
+
+
+def told_in(path):
+    return sorted(path.read_text().splitlines())
+
+
+@pytest.mark.parametrize("job", [job for job in jobs() if job not in TRANSFERS])
+def test_a_job_tells_what_it_tells_interpreted(spark, topics, tmp_path, job):
+    arguments = [str(topics.path), *ARGUMENTS.get(job, []), "--output", "json", "--to"]
+    interpreted, compiled = tmp_path / "interpreted", tmp_path / "compiled"
+    status = import_module(f"odradek.spark_jobs.{job}").main([*arguments, str(interpreted)])
+    ran = run(tmp_path, job, *arguments, compiled)
+    assert ran.returncode == status, ran.stderr
+    assert told_in(compiled) == told_in(interpreted)
+    assert {json.loads(line)["table"] for line in told_in(compiled)}
+
+
+def test_an_export_is_restored(topics, tmp_path):
+    asked = [topics.path, "--topics", ",".join(PARTITIONS), "--into", tmp_path / "export"]
+    exported = run(tmp_path, "export", *asked)
+    assert exported.returncode == 0, exported.stderr
+    assert rows(rows_in(tmp_path / "export")) == made_rows(topics)
+    with BrokerProcess(tmp_path / "broker", "log.retention.ms=-1").start() as broker:
+        target = ["--bootstrap-server", broker.address, "--create", "--replication-factor", "1"]
+        restored = run(tmp_path, "restore", tmp_path / "export", *target)
+        assert restored.returncode == 0, restored.stderr
+        asked = {"topics": ",".join(PARTITIONS), "ignoreHighWatermark": "true"}
+        assert rows(Scanned(str(broker.data_dir), **asked).rows) == made_rows(topics)
+
+
+def rows(found):
+    names = ("topic", "partition", "key", "value", "timestamp")
+    return [tuple(row[name] for name in names) for row in found]
+
+
+def made_rows(topics):
+    return [
+        (each.topic, each.partition, each.record.key, each.record.value, each.record.timestamp)
+        for each in topics.records
+    ]

@@ -1,7 +1,6 @@
 """Where reading begins, as it is written on the command line."""
 
 import argparse
-from datetime import datetime
 
 import pytest
 
@@ -16,17 +15,13 @@ from odradek.broker.cli.starting_point import Start, StartingPoint, starting_poi
         ("120", StartingPoint(Start.OFFSET, 120)),
         ("-5", StartingPoint(Start.BEFORE_END, 5)),
         ("@1700000000000", StartingPoint(Start.TIMESTAMP, 1_700_000_000_000)),
+        ("2023-11-14 22:13:20", StartingPoint(Start.TIMESTAMP, 1_700_000_000_000)),
         ("2023-11-14T22:13:20Z", StartingPoint(Start.TIMESTAMP, 1_700_000_000_000)),
         ("2023-11-14T23:13:20.5+01:00", StartingPoint(Start.TIMESTAMP, 1_700_000_000_500)),
     ],
 )
 def test_it_is_understood(written, point):
     assert starting_point(written) == point
-
-
-def test_a_time_without_a_zone_is_local():
-    local = datetime(2023, 11, 14, 22, 13, 20).timestamp()
-    assert starting_point("2023-11-14 22:13:20").number == int(local * 1000)
 
 
 @pytest.mark.parametrize("written", ["", "-", "@", "start", "1.5", "@-1", "--1", "2023-13-01"])

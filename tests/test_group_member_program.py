@@ -20,7 +20,8 @@ class Scripted:
         self.commits = []
 
     def poll(self):
-        events, records, self._refusals = self._polls.pop(0)
+        events, records, refusals = self._polls.pop(0)
+        self._refusals = [*refusals]
         for event, *places in events:
             self._left.tell(event, partitions=[[*place] for place in places])
         if not self._polls:
@@ -54,7 +55,11 @@ REFUSED = ["ILLEGAL_GENERATION"]
 
 def test_what_a_cooperative_member_is_refused_is_committed_when_nothing_else_comes(commits):
     once = commits(
-        "cooperative", (ASSIGNED, [(ONE, 4)], REFUSED), ([], [], REFUSED), ([], [], []), ([], [], [])
+        "cooperative",
+        (ASSIGNED, [(ONE, 4)], REFUSED),
+        ([], [], REFUSED),
+        ([], [], []),
+        ([], [], []),
     )
     assert once == [{ONE: 5}, {ONE: 5}, {ONE: 5}]
 

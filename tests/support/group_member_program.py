@@ -44,9 +44,9 @@ def main(library: str, address: str, options: MemberOptions) -> None:
 class Uncommitted:
     """What was refused of a member that has the partitions still: it commits that again.
 
-    Who rebalances cooperatively reads on meanwhile, and is refused from when the next generation
-    has begun until it knows of it.  It keeps its place in what it keeps, so that nobody reads those
-    records a second time, and commits them.  Whoever gives up everything reads them again.
+    Who rebalances cooperatively reads on meanwhile.  Its commits wait behind its JoinGroup, and are
+    refused then, as of the generation before.  It keeps its place in what it keeps, so that nobody
+    would read those records again, and commit them.  Who gives up everything reads them again.
     """
 
     def __init__(self, *, is_kept: bool) -> None:

@@ -1,4 +1,4 @@
-"""The members that tests of groups start: what they are refused while they rebalance is not lost."""
+"""Members that tests of groups start: what they are refused while they rebalance is not lost."""
 
 import pytest
 

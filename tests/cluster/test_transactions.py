@@ -49,8 +49,7 @@ def create(cluster, here, there, third):
     placed = [[ids[0], ids[1]], [ids[0], ids[2]], [ids[1], ids[0]], [ids[1], ids[2]]]
     config = {"min.insync.replicas": "2"}
     new = NewTopic(TOPIC, len(placed), replica_assignment=placed, config=config)
-    for made in cluster.admin.create_topics([new]).values():
-        made.result()
+    cluster.admin.create(new)
     wait_until(lambda: in_sync(cluster, here) == [2, 2, 2, 2])
 
 

@@ -34,14 +34,52 @@ from tests.support.member_consumer import (
 def main(library: str, address: str, options: MemberOptions) -> None:
     module, name = LIBRARIES[library]
     made = getattr(import_module(f"tests.support.{module}"), name)
-    consumer: MemberConsumer = made(address, options, tell)
-    consume(consumer, options, copier(address, options.copy_to))
+    left = Uncommitted(is_kept=options.assignor == "cooperative")
+    consumer: MemberConsumer = made(address, options, left.tell)
+    consume(consumer, options, copier(address, options.copy_to), left)
     consumer.close()
     tell("closed")
 
 
+class Uncommitted:
+    """What was refused of a member that has the partitions still: it commits that again.
+
+    Who rebalances cooperatively reads on meanwhile.  Its commits wait behind its JoinGroup, and are
+    refused then, as of the generation before.  It keeps its place in what it keeps, so that nobody
+    would read those records again, and commit them.  Who gives up everything reads them again.
+    """
+
+    def __init__(self, *, is_kept: bool) -> None:
+        self._is_kept = is_kept
+        self._owned: set[tuple[str, int]] = set()
+        self._offsets: Offsets = {}
+
+    def tell(self, event: str, **facts: Any) -> None:
+        """What is told of partitions is noted as well."""
+        tell(event, **facts)
+        places = {(topic, partition) for topic, partition in facts.get("partitions", ())}
+        self._owned -= places
+        for place in places & self._offsets.keys():
+            del self._offsets[place]
+        if event == "assigned":
+            self._owned |= places
+
+    def note(self, offsets: Offsets) -> None:
+        if self._is_kept:
+            owned = {place: offset for place, offset in offsets.items() if place in self._owned}
+            self._offsets = owned | self._offsets
+
+    def with_more(self, offsets: Offsets) -> Offsets:
+        """All that is to be committed; what is refused of it is noted again."""
+        before, self._offsets = self._offsets, {}
+        return before | offsets
+
+
 def consume(
-    consumer: MemberConsumer, options: MemberOptions, copy: Callable[[list[Record]], None]
+    consumer: MemberConsumer,
+    options: MemberOptions,
+    copy: Callable[[list[Record]], None],
+    left: Uncommitted,
 ) -> None:
     """Until it is told to close."""
     received = orders()
@@ -59,8 +97,9 @@ def consume(
         if records:
             copy(records)
             tell("records", records=records)
-            offsets = offsets_behind(records)
-            commit(offsets, telling_of(offsets))
+        offsets = left.with_more(offsets_behind(records))
+        if offsets:
+            commit(offsets, telling_of(offsets, refused=left.note))
 
 
 def orders() -> queue.SimpleQueue[list[str]]:
@@ -81,7 +120,7 @@ def tell(event: str, **facts: Any) -> None:
     sys.stdout.flush()
 
 
-def telling_of(offsets: Offsets) -> Told:
+def telling_of(offsets: Offsets, refused: Callable[[Offsets], None] = lambda _: None) -> Told:
     """Tells what becomes of a commit that begins now."""
     flat = [[*place, offset] for place, offset in offsets.items()]
     begun_at = time.monotonic()
@@ -91,6 +130,7 @@ def telling_of(offsets: Offsets) -> Told:
             tell("committed", offsets=flat, begun_at=begun_at)
         else:
             tell("refused", offsets=flat, error=refusal)
+            refused(offsets)
 
     return told
 

@@ -178,15 +178,17 @@ def _metadata(request: JoinRequest, said: ReadSubscription) -> MemberMetadata:
 def sync(live: LiveGroup, request: SyncRequest) -> Synced:
     """Raises what the member is told."""
     member = _classic_member(live, request.member_id, request.instance_id, request.generation)
-    first = protocols_of(member)[0]
-    if request.protocol_type not in (None, CONSUMER) or request.protocol not in (None, first.name):
-        raise InconsistentGroupProtocol()
     if (
         live.group.epoch > member.epoch
         and member.current.state is not MemberState.UNREVOKED_PARTITIONS
     ):
         live.expect_rejoin(member, anew=False)
         raise RebalanceInProgress()
+    # After that, unlike in Kafka: who joined before an upgrade was told what its group had chosen,
+    # and need not prefer it.  Clients give up if their protocol is refused.
+    first = protocols_of(member)[0]
+    if request.protocol_type not in (None, CONSUMER) or request.protocol not in (None, first.name):
+        raise InconsistentGroupProtocol()
     live.has_rejoined(member.id)
     live.heard(member)
     return Synced(

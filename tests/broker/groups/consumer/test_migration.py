@@ -75,6 +75,19 @@ def test_what_was_given_to_another_is_not_held_by_who_had_it_before(scene):
     assert scene.member(second).current.held == of("a", 0, 1)
 
 
+def test_who_has_joined_before_an_upgrade_is_sent_to_join_again_whatever_it_prefers(scene):
+    """It was told what the classic group had chosen; Java's client gives up on another answer."""
+    joins = [
+        scene.base.join(**offering("a", names=each)) for each in (("range", "sticky"), ("sticky",))
+    ]
+    scene.base.pass_ms(1)
+    first, _ = (each.result for each in joins)
+    assert first.protocol == "sticky"
+    scene.join("new", "a")
+    syncing = scene.base.sync(first.member_id, generation=first.generation, protocol="sticky")
+    assert syncing.error == "REBALANCE_IN_PROGRESS"
+
+
 def test_classic_members_give_up_by_joining_again(scene):
     first, second = classic_group(scene)
     scene.join("new", "a")

@@ -25,7 +25,7 @@ from tests.support.group_readers import commit
 PARTITIONS = 2
 TIMEOUT_MS = 10_000
 #: Where coordinators are.
-HOMES = _, TRANSACTIONS = "__consumer_offsets", "__transaction_state"
+HOMES = GROUPS, TRANSACTIONS = ("__consumer_offsets", "__transaction_state")
 ROUNDS = 20
 #: For so many to be copied, transactions must end.
 SOME = 50

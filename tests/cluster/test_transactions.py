@@ -26,6 +26,7 @@ from tests.support.transaction_wire import (
 from tests.support.wire_client import WireClient, call
 
 SETTINGS = (
+    "replica.lag.time.max.ms=30000",  # whoever is slow is not out of sync, only who is gone
     "transaction.state.log.num.partitions=1",
     "transaction.state.log.replication.factor=3",
     "transaction.state.log.min.isr=2",

@@ -98,16 +98,14 @@ def test_r6_a_leader_that_cannot_know_the_end_of_the_log_does_not_tell_it(cluste
                 for position in (shown, shown + 1):
                     line = client.fetch(position)
                     assert (line.error_code, bytes(line.records or b"")) == (0, b"")
+            wait_until(lambda: watch.refusals[ErrorCode.OFFSET_NOT_AVAILABLE])
         finally:
             cluster.network.mend()
         wait_until(lambda: told_end(following, topic) == shown + 1)
         leading.start()
         cluster.wait_until_whole(topic)
     watch.check()
-    assert watch.refusals[ErrorCode.OFFSET_NOT_AVAILABLE]
-    assert {each.by.leader for each in watch.latest[0]} >= {
-        cluster.brokers.index(each) for each in (leading, following)
-    }
+    assert len({each.by for each in watch.latest[0]}) > 1
 
 
 def create_on(cluster, topic, leading, controller, third):

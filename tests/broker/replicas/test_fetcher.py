@@ -118,7 +118,7 @@ async def test_so_does_one_that_is_cut_before_its_first_offset(tmp_path, monkeyp
     pair.leader.log.advance_high_watermark(20)
     pair.leader.log.advance_start(15)
     pair.follow()
-    await pair.settle()
+    await pair.agree()
     assert pair.follower.log.segments.first.base_offset == 15
     syncs = syncs_of(monkeypatch, pair.there.logs, "truncate")
     pair.wire.is_cut = True

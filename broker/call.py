@@ -88,10 +88,17 @@ class Promised(Parked[Answered]):
 
     __slots__ = ("finish", "future")
 
-    def __init__(self, future: asyncio.Future[Any], finish: Callable[[Any], Answered], /) -> None:
+    def __init__(
+        self,
+        future: asyncio.Future[Any],
+        finish: Callable[[Any], Answered],
+        /,
+        *,
+        ends_alone: bool = False,
+    ) -> None:
         """``finish`` makes the answer, or raises what the client is told."""
         # Not by a method of its own: it would keep itself alive until somebody looks for garbage.
-        super().__init__(partial(_finished, future, finish))
+        super().__init__(partial(_finished, future, finish), ends_alone=ends_alone)
         self.future = future
         self.finish = finish
 

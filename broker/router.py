@@ -177,7 +177,8 @@ class Router:
         if stages is not None:
             stages.returned()
         elif isinstance(waiting, Promised):
-            return Promised(waiting.future, partial(self._finished, route, call, waiting.finish))
+            finish = partial(self._finished, route, call, waiting.finish)
+            return Promised(waiting.future, finish, ends_alone=waiting.ends_alone)
         if isinstance(waiting, Parked):
             # Made when it is awaited, which may never be.
             rest = partial(self._awaited, route, call, waiting.rest, stages)

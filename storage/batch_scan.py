@@ -40,6 +40,10 @@ class BatchPlace(NamedTuple):
     base_offset: int
     last_offset: int
 
+    @property
+    def end(self) -> int:
+        return self.position + self.size_bytes
+
     def holds(self, offset: int) -> bool:
         return self.base_offset <= offset <= self.last_offset
 

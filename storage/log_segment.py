@@ -84,6 +84,7 @@ class LogSegment:
         self.is_index_full = self.index.is_full or self.time_index.is_full
         self._bytes_since_entry = 0
         self._largest: TimestampOffset | None = None
+        self._newest: BatchPlace | None = None  # what was appended last, while it ends the segment
         self._are_indexes_new = False
         self.are_indexes_half_made = False  # if it was broken off, the log has to be opened again
         #: What its age is counted from, once that has been looked at: see rolling.py.
@@ -152,6 +153,8 @@ class LogSegment:
             self.note(position, size_bytes, batch.last_offset, batch.max_timestamp)
             position += size_bytes
         self.size_bytes = position
+        at = position - size_bytes
+        self._newest = BatchPlace(at, size_bytes, batch.base_offset, batch.last_offset)
 
     def note(self, position: int, size_bytes: int, last_offset: int, max_timestamp: int) -> None:
         """Index a batch that is being written, or was found, at ``position``; positions ascend."""
@@ -248,6 +251,9 @@ class LogSegment:
 
         CorruptMessage if it cannot be reached.
         """
+        newest = self._newest
+        if newest is not None and newest.holds(offset) and newest.end == self.size_bytes:
+            return newest  # as nearly all who read are at the end
         entry, later_position = self.index.around(offset)
         # Where batches are large each has an entry, and the later one leads to the very batch.
         if later_position - entry.position > 2 * HEADERS_READ_BYTES:
@@ -262,13 +268,13 @@ class LogSegment:
         # another small read; the walk below is for batches so small that many are read at once.
         descriptor, end = (self._file or self.file).descriptor, self.size_bytes
         place = place_at(descriptor, entry.position, end)
-        if place is not None and self._is_sound(entry, place):
+        if place is not None and entry.may_lead_to(place):
             while place is not None:
                 if place.last_offset >= offset:
                     return place
                 if place.size_bytes < HEADERS_READ_BYTES:
                     break
-                place = place_at(descriptor, place.position + place.size_bytes, end)
+                place = place_at(descriptor, place.end, end)
         for later in self._places_from(entry):
             if later.last_offset >= offset:
                 return later
@@ -282,11 +288,11 @@ class LogSegment:
         """
         position, is_begun = entry.position, entry.position == 0
         for place in self.places(start=position):
-            if not is_begun and not self._is_sound(entry, place):
+            if not is_begun and not entry.may_lead_to(place):
                 break
             is_begun = True
             yield place
-            position = place.position + place.size_bytes
+            position = place.end
         if is_begun and position == self.size_bytes:
             return
         if entry.position == 0 or self._are_indexes_new or self._is_right(entry):
@@ -297,19 +303,14 @@ class LogSegment:
     def _is_right(self, entry: OffsetPosition) -> bool:
         """Whether a batch ends where an entry leads, and no other begins there."""
         place = place_at(self.file.descriptor, entry.position, self.size_bytes)
-        if place is not None and not self._is_sound(entry, place):
+        if place is not None and not entry.may_lead_to(place):
             return False
         position = self.index.lookup(entry.offset - 1).position
         for before in self.places(start=position):
             if position >= entry.position:
                 break
-            position = before.position + before.size_bytes
+            position = before.end
         return position == entry.position
-
-    @staticmethod
-    def _is_sound(entry: OffsetPosition, place: BatchPlace) -> bool:
-        """Whether an entry can have been written for the batch that it leads to."""
-        return entry.position == 0 or place.base_offset <= entry.offset
 
     def read(
         self, offset: int, *, max_bytes: int, end_position: int, at_least_one: bool
@@ -339,9 +340,8 @@ class LogSegment:
 
     def batch_at(self, place: BatchPlace) -> AnyBatch:
         """The batch that was found there; nothing else is read."""
-        end = place.position + place.size_bytes
-        batches = batch_scan.batches(self.file.descriptor, start=place.position, end=end)
-        return next(batches)[1]
+        found = batch_scan.batches(self.file.descriptor, start=place.position, end=place.end)
+        return next(found)[1]
 
     def last_place(self) -> BatchPlace | None:
         """Where the last batch is; costs a walk from the last index entry on.

@@ -21,6 +21,7 @@ from pathlib import Path
 from struct import Struct
 from typing import NamedTuple
 
+from odradek.storage.batch_scan import BatchPlace
 from odradek.storage.mapped_entries import MappedEntries
 
 ENTRY = Struct(">II")
@@ -30,6 +31,10 @@ RELATIVE_OFFSET_MAX = 0x7FFFFFFF
 class OffsetPosition(NamedTuple):
     offset: int
     position: int
+
+    def may_lead_to(self, place: BatchPlace) -> bool:
+        """Whether it can have been written for the batch that is where it leads."""
+        return self.position == 0 or place.base_offset <= self.offset
 
 
 class OffsetIndex:

@@ -140,7 +140,7 @@ def cut_room_ahead(segment: LogSegment) -> None:
         return
     used, end = segment.index.last.position, segment.size_bytes
     for place in segment.places(start=used):
-        used = place.position + place.size_bytes
+        used = place.end
     descriptor = segment.file.descriptor
     for position in range(used, end, READ_BYTES):
         if any(files.read_at(descriptor, min(READ_BYTES, end - position), position)):

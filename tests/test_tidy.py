@@ -26,6 +26,7 @@ PACKAGES = {"broker", "config", "controller", "protocol", "spark_jobs", "storage
 MAY_CATCH_EVERYTHING = frozenset(
     {
         "broker/background.py",
+        "broker/fetching/fetch_wait.py",
         "broker/network/connection.py",
         "broker/network/pending_answers.py",
         "broker/replicas/fetcher.py",

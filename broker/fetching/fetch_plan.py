@@ -31,6 +31,7 @@ from collections.abc import Iterator
 from odradek.broker.fetching.fetch_session import Line, Wanted
 from odradek.broker.fetching.partition_reading import NOTHING, UNKNOWN, PartitionReading
 from odradek.broker.replicas.leader import Heard, LeaderRole
+from odradek.broker.replicas.waiter import Stir, Waiter, leave, stand
 from odradek.broker.turns import FEW, Turn
 from odradek.protocol.errors import KafkaError, UnknownTopicId, UnknownTopicOrPartition
 
@@ -64,6 +65,11 @@ class FetchPlan:
         self.found: list[Wanted] = []
 
     @property
+    def is_large(self) -> bool:
+        """Whether it has to be read in turns."""
+        return len(self._wanted) > FEW
+
+    @property
     def has_records(self) -> bool:
         return self._size_bytes > 0
 
@@ -77,46 +83,32 @@ class FetchPlan:
         )
 
     async def wait_until_enough(self, timeout_s: float) -> None:
-        """Or until the time is over; what there is then is ``found``."""
+        """Or until the time is over; what there is then is ``found``.  For many (FetchWait)."""
+        loop, stir = asyncio.get_running_loop(), Stir()
+        late_s = loop.time() + timeout_s
+        timer, places = loop.call_at(late_s, stir.wake), self.places()
+        stand(stir, places)
         try:
-            await self._wait_until_enough(timeout_s)
+            while True:
+                # Once it is watched: something may have been appended since it was last read.
+                await self.read_in_turns()
+                if loop.time() >= late_s or self.is_enough():
+                    return
+                self.forget()
+                await stir.next()
         except asyncio.CancelledError:
             self.forget()
             raise
-
-    async def _wait_until_enough(self, timeout_s: float) -> None:
-        loop = asyncio.get_running_loop()
-        wake: asyncio.Future[None] = loop.create_future()
-        is_over = False
-        is_much = len(self._wanted) > FEW
-
-        def expire() -> None:
-            nonlocal is_over
-            is_over = True
-            if not wake.done():
-                wake.set_result(None)
-
-        timer = loop.call_later(timeout_s, expire)
-        watched = [each.partition for each in self._wanted if each.partition is not None]
-        try:
-            while True:
-                last, wake = wake, loop.create_future()
-                for partition in watched:
-                    partition.waiting.discard(last)
-                    partition.waiting.add(wake)
-                # Once it is watched: something may have been appended since it was last read.
-                if is_much:
-                    await self.read_in_turns()
-                else:
-                    self.read()
-                if is_over or self.is_enough():
-                    return
-                self.forget()
-                await wake
         finally:
             timer.cancel()
-            for partition in watched:
-                partition.waiting.discard(wake)
+            leave(stir, places)
+
+    def places(self) -> list[set[Waiter]]:
+        """Where to stand, to be woken whenever there may be more."""
+        partitions = [each.partition for each in self._wanted if each.partition is not None]
+        if self._reading.terms.is_follower:
+            return [each.waiting_followers for each in partitions]
+        return [each.waiting for each in partitions]
 
     def forget(self) -> None:
         """What was read: it is read again, or nobody is told."""

@@ -14,6 +14,7 @@ Records:
 
     produce.py                append them
     produce_verification.py   those that begin a transaction, of which a coordinator must know
+    produce_waits.py          answers that wait for followers or the disk
     produce_lines.py          what is told of those that are refused
     unread_records.py         those that have to be read first, elsewhere
     fetch.py                  read them, or wait for them

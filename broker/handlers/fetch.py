@@ -12,12 +12,13 @@ from collections.abc import Awaitable, Iterable
 from functools import partial
 from typing import Protocol
 
-from odradek.broker.call import Call, Parked
+from odradek.broker.call import Call, Parked, Promised
 from odradek.broker.fetching import down_conversion
 from odradek.broker.fetching.closest_replica import Place
 from odradek.broker.fetching.fetch_plan import FetchPlan
 from odradek.broker.fetching.fetch_session import Line, Wanted
 from odradek.broker.fetching.fetch_sessions import FetchSessions, OpenFetch, replica_in
+from odradek.broker.fetching.fetch_wait import FetchWait
 from odradek.broker.fetching.partition_reading import (
     PartitionReading,
     Policy,
@@ -64,7 +65,7 @@ def handle(
         return FetchResponse(error_code=code_of(failure), responses=[])
     plan = FetchPlan(reading, fetch.wanted, fetch.heard)
     answering = Answering(cluster, call, fetch, reading)
-    if len(fetch.wanted) > FEW:
+    if plan.is_large:
         return answering.answer_in_turns(plan)
     plan.read()
     return answering.answer(plan)
@@ -123,15 +124,26 @@ class Answering:
         """From what was read, now or when there is more."""
         if self._call.request.max_wait_ms > 0 and not plan.is_enough():
             plan.forget()  # it may be dropped before it begins to wait
-            return Parked(partial(self._answer_later, plan))
+            return self._answer_later(plan)
         if down_conversion.is_old(self._call.version) and plan.has_records:
             return self.converted(plan)
         return self.response(plan)
 
-    async def _answer_later(self, plan: FetchPlan) -> FetchResponse:
-        await plan.wait_until_enough(self._call.request.max_wait_ms / 1000)
+    def _answer_later(self, plan: FetchPlan) -> Parked[FetchResponse]:
+        timeout_s = self._call.request.max_wait_ms / 1000
+        if plan.is_large or down_conversion.is_old(self._call.version):
+            return Parked(partial(self._wait, plan, timeout_s))
+        return Promised(FetchWait(plan, timeout_s).over, partial(self._waited, plan))
+
+    async def _wait(self, plan: FetchPlan, timeout_s: float) -> FetchResponse:
+        await plan.wait_until_enough(timeout_s)
         if down_conversion.is_old(self._call.version):
             return await self.converted(plan)
+        return self.response(plan)
+
+    def _waited(self, plan: FetchPlan, failure: Exception | None) -> FetchResponse:
+        if failure is not None:
+            raise failure
         return self.response(plan)
 
     async def converted(self, plan: FetchPlan) -> FetchResponse:

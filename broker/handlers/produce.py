@@ -13,17 +13,17 @@ connection is busy meanwhile, so its requests reach the logs in the order in whi
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Iterator
 from functools import partial
 from struct import Struct
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Protocol
 
 from odradek.broker.call import Call, Disconnect, Parked
 from odradek.broker.handlers.leader_hints import Cluster as Leaders
 from odradek.broker.handlers.leader_hints import LeaderHints
 from odradek.broker.handlers.produce_lines import NO_ANSWER, NOT_TOLD, answered, refused, tell
 from odradek.broker.handlers.produce_verification import Verification, verification_of
+from odradek.broker.handlers.produce_waits import Waiting, hinted, parked
 from odradek.broker.handlers.unread_records import Reader, Unread, check_all, too_many
 from odradek.broker.record_reader import RECORDS_PER_TURN
 from odradek.broker.replicas.partition import ALL_IN_SYNC, Partition
@@ -49,7 +49,6 @@ from odradek.storage.admission.batch_validation import (
     check_request,
 )
 from odradek.storage.admission.checked_batch import CheckedBatch
-from odradek.storage.log import Written
 
 __all__ = ["handle", "refused"]
 
@@ -166,19 +165,8 @@ def _answer(appending: Appending, request: ProduceRequest, response: ProduceResp
             raise Disconnect(f"acks=0, and not all was appended: {failures}")
         return None
     if appending.waiting:
-        return Parked(partial(_answer_later, appending, request, response), ends_alone=True)
-    if appending.hints is not None:
-        response.node_endpoints = appending.hints.endpoints(ProduceResponse.NodeEndpoint)
-    return response
-
-
-class Waiting(NamedTuple):
-    """A line that tells of success, once that is certain."""
-
-    line: Line
-    topic: Topic
-    partition: Partition
-    written: Written
+        return parked(appending, request, response)
+    return hinted(appending, response)
 
 
 class Appending:
@@ -376,20 +364,3 @@ def _check_short(records: object, *, is_named: bool) -> None:
     is_transactional = magic == MAGIC and attributes & TRANSACTIONAL_FLAG
     if is_transactional and not is_named and LOG_OVERHEAD_BYTES + size <= len(records):
         raise TransactionalIdAuthorizationFailed()
-
-
-async def _answer_later(
-    appending: Appending, request: ProduceRequest, response: ProduceResponse
-) -> ProduceResponse:
-    """Each in turn: what the first waited for, the others had time for as well."""
-    loop = asyncio.get_running_loop()
-    deadline = loop.time() + request.timeout_ms / 1000
-    for line, topic, partition, written in appending.waiting:
-        left_s = max(0.0, deadline - loop.time())
-        try:
-            await partition.wait_until_acknowledged(written, acks=request.acks, timeout_s=left_s)
-        except KafkaError as failure:
-            appending.failed(line, topic, partition, failure)
-    if appending.hints is not None:
-        response.node_endpoints = appending.hints.endpoints(ProduceResponse.NodeEndpoint)
-    return response

@@ -76,6 +76,8 @@ class PendingAnswers:
         """Call ``deliver`` with what becomes of it, and before, if it is parked meanwhile."""
         is_parked = isinstance(answer, Parked)
         if is_parked and peer.is_gone:
+            if isinstance(answer, Promised):
+                answer.future.cancel()
             deliver(None)
             return
         name = peer.connection_id

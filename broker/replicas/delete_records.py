@@ -14,6 +14,7 @@ import asyncio
 from collections.abc import Callable
 
 from odradek.broker.replicas.partition import Partition
+from odradek.broker.replicas.waiter import Stir
 from odradek.protocol.errors import OffsetOutOfRange, PolicyViolation, RequestTimedOut
 from odradek.storage.manager.hosted_log import HostedLog
 
@@ -62,17 +63,15 @@ class RecordDeletion:
         return self.low_watermark() >= self._offset
 
     async def wait_until_done(self, timeout_s: float) -> None:
-        waiting = self._partition.waiting
-        wake: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        waiting, stir = self._partition.waiting, Stir()
+        waiting.add(stir)
         try:
             async with asyncio.timeout(timeout_s):
                 while not self.is_done():
-                    wake = asyncio.get_running_loop().create_future()
-                    waiting.add(wake)
-                    await wake
+                    await stir.next()
         except TimeoutError:
             raise RequestTimedOut(
                 f"not all replicas of {self._partition.topic_partition} begin at {self._offset} yet"
             ) from None
         finally:
-            waiting.discard(wake)
+            waiting.discard(stir)

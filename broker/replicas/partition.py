@@ -6,8 +6,9 @@ What may be read ends for everyone somewhere else:
     consumers         at the high watermark
     read_committed    at the last stable offset, before the first open transaction
 
-Whoever waits registers a future in ``waiting``, and looks again whenever it is woken: by an append,
-a moved watermark, a change of role, or the end of the partition.
+Whoever waits stands in ``waiting`` until it goes, and looks again whenever it is woken: by a moved
+watermark, a change of role, or the end of the partition.  Followers stand apart: they are woken by
+an append, and watermarks are nothing to them.
 
 Invariant: an append is in the log before anything is awaited, so appends keep their order.
 Owner: the event loop.
@@ -22,6 +23,7 @@ from typing import Protocol
 from odradek.broker.metadata.internal_topics import INTERNAL_TOPICS
 from odradek.broker.replicas.leader import NOT_TOLD, Heard, LeaderRole, Progress
 from odradek.broker.replicas.portion import Portion, aborted_in
+from odradek.broker.replicas.waiter import Waiter, wake_all
 from odradek.broker.replicas.watermark import Watermark
 from odradek.protocol.errors import (
     FencedLeaderEpoch,
@@ -77,7 +79,8 @@ class Partition:
         self.high_watermark = Watermark(hosted.log.high_watermark)
         #: How far the log is known to survive a power cut.
         self.synced = Watermark(hosted.log.recovery_point)
-        self.waiting: set[asyncio.Future[None]] = set()
+        self.waiting: set[Waiter] = set()
+        self.waiting_followers: set[Waiter] = set()
         self._on_flush_due = on_flush_due
 
     def use(self, hosted: HostedLog) -> None:
@@ -175,11 +178,12 @@ class Partition:
             )
         except OSError as failure:
             raise hosted.failed(failure) from failure
-        self._advance()
+        has_advanced = self._advance()
         if hosted.has_flush_due_by_count:
             self._on_flush_due(self)
-        if self.waiting:
-            self.wake()
+        if has_advanced:
+            wake_all(self.waiting)
+        wake_all(self.waiting_followers)
         return written
 
     def _check_in_sync(
@@ -207,8 +211,26 @@ class Partition:
         if acks == ALL_IN_SYNC:
             self.leading()
             left_s = max(0.0, deadline - loop.time())
-            self._check_in_time(await self.high_watermark.wait_for(after, timeout_s=left_s))
-            self._check_in_sync(self.leading(), NotEnoughReplicasAfterAppend)
+            self.check_replicated(
+                written, await self.high_watermark.reached(after, timeout_s=left_s)
+            )
+        else:
+            self._check_is_there(written)
+
+    def replicated(
+        self, written: Written, *, timeout_s: float
+    ) -> asyncio.Future[Exception | None] | None:
+        """When nothing else is waited for: brings what ``check_replicated`` is to look at."""
+        if self.leader is None or self.hosted.has_flush_due_by_count:
+            return None
+        return self.high_watermark.reached(written.last_offset + 1, timeout_s=timeout_s)
+
+    def check_replicated(self, written: Written, failure: Exception | None) -> None:
+        """``failure`` is what the watermark brought instead."""
+        if failure is not None and not isinstance(failure, TimeoutError):
+            raise failure
+        self._check_in_time(failure is None)
+        self._check_in_sync(self.leading(), NotEnoughReplicasAfterAppend)
         self._check_is_there(written)
 
     def _check_is_there(self, written: Written) -> None:
@@ -230,8 +252,8 @@ class Partition:
         if is_due and self.hosted.is_usable:
             self._on_flush_due(self)
 
-    def _advance(self) -> None:
-        """Move the high watermark to where all that are in sync have come."""
+    def _advance(self) -> bool:
+        """Move the high watermark to where all that are in sync have come; whether that is on."""
         role, log = self.leader, self.hosted.log
         assert role is not None
         if len(role.replicas) == 1:
@@ -243,9 +265,11 @@ class Partition:
                 lag_max_ms=self._in_sync.lag_max_ms,
                 is_eligible=self._in_sync.is_eligible,
             )
-        if reached is not None and reached > log.high_watermark:
-            log.advance_high_watermark(reached)
-            self.high_watermark.advance(reached)
+        if reached is None or reached <= log.high_watermark:
+            return False
+        log.advance_high_watermark(reached)
+        self.high_watermark.advance(reached)
+        return True
 
     def follower_fetched(
         self,
@@ -273,9 +297,8 @@ class Partition:
         if grown is not None and self._in_sync.is_eligible(replica_id):
             role.proposed = grown
             self._in_sync.propose(self, grown)
-        self._advance()
-        if self.waiting and (has_moved or log.high_watermark > before):
-            self.wake()
+        if self._advance() or has_moved:
+            wake_all(self.waiting)
         return progress
 
     def look_for_laggards(self) -> None:
@@ -321,8 +344,7 @@ class Partition:
                 log.advance_start(min(start_offset, log.high_watermark))
         if self.hosted.has_flush_due_by_count:
             self._on_flush_due(self)
-        if self.waiting:
-            self.wake()
+        self.wake()
 
     def cut(self) -> None:
         """The log has been cut, and may end before its watermarks."""
@@ -333,10 +355,8 @@ class Partition:
 
     def wake(self) -> None:
         """Whoever waits looks again."""
-        for waiting in self.waiting:
-            if not waiting.done():
-                waiting.set_result(None)
-        self.waiting.clear()
+        wake_all(self.waiting)
+        wake_all(self.waiting_followers)
 
     # Reading
 

@@ -9,6 +9,7 @@ Owner: the event loop.
 from __future__ import annotations
 
 import asyncio
+from functools import partial
 from heapq import heapify, heappop, heappush
 from itertools import count
 
@@ -22,8 +23,8 @@ class Watermark:
         self.value = value
         #: A heap of targets, each with its waiter's number; those who went have left theirs behind.
         self._targets: list[tuple[int, int]] = []
-        #: By their numbers, those who wait.
-        self._wakes: dict[int, asyncio.Future[None]] = {}
+        #: By their numbers, those who wait: for None, or why it is not to be.
+        self._wakes: dict[int, asyncio.Future[Exception | None]] = {}
         self._numbers = count()
 
     @property
@@ -48,7 +49,23 @@ class Watermark:
         wakes, self._wakes, self._targets = self._wakes, {}, []
         for wake in wakes.values():
             if not wake.done():
-                wake.set_exception(failure)
+                wake.set_result(failure)
+
+    def reached(self, target: int, *, timeout_s: float) -> asyncio.Future[Exception | None]:
+        """Brings None once ``value`` has come to ``target``.
+
+        Else what it was abandoned for, or TimeoutError.
+        """
+        loop = asyncio.get_running_loop()
+        number, wake = next(self._numbers), loop.create_future()
+        if self.value >= target:
+            wake.set_result(None)
+            return wake
+        self._wakes[number] = wake
+        heappush(self._targets, (target, number))
+        timer = loop.call_later(timeout_s, _be_late, wake)
+        wake.add_done_callback(partial(self._gone, number, timer))
+        return wake
 
     async def wait_for(self, target: int, *, timeout_s: float) -> bool:
         """True once ``value`` has reached ``target``; False if the time ran out first.
@@ -57,21 +74,23 @@ class Watermark:
         """
         if self.value >= target:
             return True
-        number, wake = next(self._numbers), asyncio.get_running_loop().create_future()
-        self._wakes[number] = wake
-        heappush(self._targets, (target, number))
-        try:
-            async with asyncio.timeout(timeout_s):
-                await wake
-        except TimeoutError:
-            return False
-        finally:
-            if self._wakes.pop(number, None) is not None:
-                self._forget_targets()
-        return True
+        failure = await self.reached(target, timeout_s=timeout_s)
+        if failure is not None and not isinstance(failure, TimeoutError):
+            raise failure
+        return failure is None
+
+    def _gone(self, number: int, timer: asyncio.TimerHandle, _: object) -> None:
+        timer.cancel()
+        if self._wakes.pop(number, None) is not None:
+            self._forget_targets()
 
     def _forget_targets(self) -> None:
         """Those of waiters who went, as soon as they are the most."""
         if len(self._targets) > 2 * len(self._wakes):
             self._targets = [each for each in self._targets if each[1] in self._wakes]
             heapify(self._targets)
+
+
+def _be_late(wake: asyncio.Future[Exception | None]) -> None:
+    if not wake.done():
+        wake.set_result(TimeoutError())

@@ -7,7 +7,6 @@ import signal
 from itertools import count
 
 import pytest
-from confluent_kafka import ElectionType, KafkaError, KafkaException
 from confluent_kafka.admin import NewTopic
 
 from odradek.protocol.api_keys import ApiKey
@@ -56,17 +55,7 @@ def created(cluster, topic, assignment=([0, 1, 2], [1, 2, 0], [2, 0, 1])):
     """By whoever is the controller."""
     configs = {"min.insync.replicas": "1" if len(assignment[0]) == 1 else "2"}
     new = NewTopic(topic, len(assignment), replica_assignment=[*assignment], config=configs)
-
-    def is_made():
-        try:
-            cluster.admin.create_topics([new])[topic].result()
-        except KafkaException as failure:
-            if failure.args[0].code() != KafkaError.NOT_CONTROLLER:
-                raise
-            return False
-        return True
-
-    wait_until(is_made)
+    cluster.admin.create(new)
     wanted = [(each[0], frozenset(each)) for each in assignment]
     wait_until(lambda: all(led(cluster, topic, by=each) == wanted for each in cluster.brokers))
     return topic
@@ -278,7 +267,7 @@ def wait_until_spread(cluster, names):
     """Each broker coordinates a transaction of these, as when its topic was new."""
 
     def is_spread():
-        cluster.admin.elect_leaders(ElectionType.PREFERRED).exception()  # or it is tried again
+        cluster.admin.elect_preferred()
         found = [coordinator(cluster, TRANSACTIONS, each) for each in names]
         return all(each in found for each in cluster.brokers)
 

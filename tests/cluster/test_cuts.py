@@ -65,7 +65,7 @@ def test_r5_what_a_replaced_controller_says_is_refused(shared):
         load.wait_for_more()
         network.cut(old, cluster.brokers.index(deaf))
         # What its controller tells it of this topic will be on its way for long.
-        cluster.start_to_create("r5-late")
+        creating = cluster.start_to_create("r5-late")
         wait_until(lambda: cluster.partitions("r5-late", by=third))
         with paused(cluster.brokers[old]):
             wait_until(lambda: cluster.controller(by=deaf) not in (old, -1))
@@ -74,6 +74,7 @@ def test_r5_what_a_replaced_controller_says_is_refused(shared):
             load.wait_for_more()
         for each in (topic, "r5-late"):
             cluster.wait_until_whole(each)
+        del creating
         load.wait_for_more()
         assert all(cluster.controller(by=each) != old for each in cluster.brokers)
     check(cluster, load)

@@ -4,11 +4,10 @@ After each of them: all that was acknowledged is there, once and in order, but f
 election lost; all replicas are in sync again, and alike byte by byte.
 """
 
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack
 
-from confluent_kafka import ElectionType, KafkaException
 from confluent_kafka import TopicPartition as Place
-from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
+from confluent_kafka.admin import ResourceType
 
 from odradek.protocol.api_keys import ApiKey
 from odradek.protocol.error_codes import ErrorCode
@@ -153,18 +152,13 @@ def member_of(cluster, topic):
 
 
 def is_led_again(cluster, topic, preferred):
-    with suppress(KafkaException):  # by one who was taken for the controller
-        cluster.admin.elect_leaders(ElectionType.PREFERRED, [Place(topic, 0)]).result()
+    cluster.admin.elect_preferred([Place(topic, 0)])
     return cluster.leader(topic, by=preferred) is preferred
 
 
 def allow_unclean_elections(cluster, topic):
-    allowed = ConfigEntry(
-        "unclean.leader.election.enable", "true", incremental_operation=AlterConfigOpType.SET
-    )
-    resource = ConfigResource(ResourceType.TOPIC, topic, incremental_configs=[allowed])
-    for altered in cluster.admin.incremental_alter_configs([resource]).values():
-        altered.result()
+    configs = {"unclean.leader.election.enable": "true"}
+    cluster.admin.configure(ResourceType.TOPIC, topic, configs)
 
 
 def fetched(broker, topic, *, offset, last_epoch, epoch=-1):

@@ -7,6 +7,7 @@ import errno
 import time
 
 import pytest
+from confluent_kafka.admin import NewTopic
 
 from odradek.protocol.api_keys import ApiKey
 from odradek.protocol.error_codes import ErrorCode
@@ -107,14 +108,12 @@ def test_r6_a_leader_that_cannot_know_the_end_of_the_log_does_not_tell_it(cluste
     watch.check()
 
 
-def create_on(cluster, topic, leading, controller, third):
-    numbers = [cluster.brokers.index(each) for each in (leading, controller, third)]
-    placed = {"partition_index": 0, "broker_ids": numbers}
-    asked = {"name": topic, "num_partitions": -1, "replication_factor": -1}
-    asked |= {"assignments": [placed], "configs": []}
-    answer = call(controller.address, ApiKey.CREATE_TOPICS, 7, topics=[asked], timeout_ms=20_000)
-    assert answer.topics[0].error_code == 0, answer
+def create_on(cluster, topic, *brokers):
+    """The first leads."""
+    placed = [cluster.brokers.index(each) for each in brokers]
+    cluster.admin.create(NewTopic(topic, 1, replica_assignment=[placed]))
     cluster.wait_until_whole(topic)
+    assert cluster.leader(topic) is brokers[0]
 
 
 def batch_by(*, epoch=0, sequence):

@@ -45,13 +45,13 @@ def topic(cluster):
         name = f"operated-{next(numbers)}"
         made.append(name)
         new = NewTopic(name, len(replicas), replica_assignment=[list(each) for each in replicas])
-        cluster.admin.create_topics([new])[name].result()
+        cluster.admin.create(new)
         wait_until(lambda: all(each.leader_id >= 0 for each in partitions(cluster, name)))
         return name
 
     yield create
     for name in made:
-        cluster.admin.delete_topics([name])[name].result()
+        cluster.admin.delete(name)
 
 
 def partitions(cluster, topic):

@@ -24,8 +24,7 @@ def test_who_is_in_sync_changes_although_the_last_controller_was_paused_when_it_
         paused = call(cluster.brokers[0].address, ApiKey.METADATA, 7, topics=[]).controller_id
         leader, follower = (each for each in range(3) if each != paused)
         new = NewTopic("t", 1, replica_assignment=[[leader, follower, paused]])
-        for made in cluster.admin.create_topics([new]).values():
-            made.result()
+        cluster.admin.create(new)
 
         def in_sync():
             return cluster.partitions("t", by=cluster.brokers[leader]).get(0, (-1, set()))[1]

@@ -7,13 +7,7 @@ from pathlib import Path
 
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
-from confluent_kafka.admin import (
-    AlterConfigOpType,
-    ConfigEntry,
-    ConfigResource,
-    NewTopic,
-    ResourceType,
-)
+from confluent_kafka.admin import NewTopic, ResourceType
 
 from odradek.broker.settings.replication import RACK_AWARE
 from odradek.protocol.types import TopicPartition as Place
@@ -38,8 +32,7 @@ def create(cluster, topic, *, assignment=None, replicas=3, partitions=1, **confi
         new = NewTopic(topic, partitions, replicas, config=configs)
     else:
         new = NewTopic(topic, len(assignment), replica_assignment=assignment, config=configs)
-    for made in cluster.admin.create_topics([new]).values():
-        made.result()
+    cluster.admin.create(new)
     count = replicas if assignment is None else len(assignment[0])
 
     def is_whole():
@@ -50,13 +43,8 @@ def create(cluster, topic, *, assignment=None, replicas=3, partitions=1, **confi
 
 
 def configure(cluster, kind, name, **configs):
-    entries = [
-        ConfigEntry(key.replace("_", "."), value, incremental_operation=AlterConfigOpType.SET)
-        for key, value in configs.items()
-    ]
-    resource = ConfigResource(kind, name, incremental_configs=entries)
-    for done in cluster.admin.incremental_alter_configs([resource]).values():
-        done.result()
+    configs = {key.replace("_", "."): value for key, value in configs.items()}
+    cluster.admin.configure(kind, name, configs)
 
 
 def produce(cluster, topic, values, **options):

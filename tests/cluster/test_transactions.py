@@ -7,7 +7,6 @@ from contextlib import ExitStack
 from itertools import count
 
 import pytest
-from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka.admin import NewTopic
 
 from odradek.protocol.api_keys import ApiKey
@@ -71,18 +70,7 @@ def create(cluster, topic, *replicas):
     """The brokers of each partition, of which the first leads, and two have to be in sync."""
     placed = [[cluster.brokers.index(each) for each in some] for some in replicas]
     config = {"min.insync.replicas": "2"}
-    new = NewTopic(topic, len(placed), replica_assignment=placed, config=config)
-
-    def is_made():
-        try:
-            cluster.admin.create_topics([new])[topic].result()
-        except KafkaException as failure:
-            if failure.args[0].code() != KafkaError.NOT_CONTROLLER:
-                raise
-            return False
-        return True
-
-    wait_until(is_made)
+    cluster.admin.create(NewTopic(topic, len(placed), replica_assignment=placed, config=config))
     wanted = [(some[0], frozenset(some)) for some in placed]
     for broker in cluster.brokers:
         wait_until(

@@ -7,6 +7,7 @@ import pytest
 from odradek.protocol.records.batch import RecordBatch
 from odradek.storage.log_segment import LogSegment, SegmentShape
 from odradek.storage.paths import Content, Stage
+from tests.support.faulty_disk import FaultyDisk
 from tests.support.logs import bytes_of, records_batch
 
 BASE = 100
@@ -51,6 +52,17 @@ def test_a_read_ends_where_it_may_or_must(segment):
 def test_reading_past_the_end_finds_nothing(segment):
     append(segment, BASE)
     assert segment.read(BASE + 1, max_bytes=5, end_position=10**6, at_least_one=True) is None
+
+
+def test_what_was_appended_last_is_found_without_reading_and_not_once_it_was_cut(segment):
+    first = append(segment, BASE)
+    append(segment, BASE + 1, 3)
+    with FaultyDisk(fail_at=1, counting={"pread"}):
+        assert segment.find(BASE + 2).position == len(first)
+    segment.recovered(size_bytes=len(first))
+    assert segment.find(BASE + 2) is None
+    append(segment, BASE + 1)
+    assert segment.find(BASE + 1).last_offset == BASE + 1
 
 
 def test_an_offset_that_compaction_took_leads_to_the_next_batch(segment):

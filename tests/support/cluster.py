@@ -5,14 +5,12 @@ Owner: the thread that started them.
 
 from __future__ import annotations
 
-import concurrent.futures
 import contextlib
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from struct import Struct
 from typing import Any, NamedTuple, Self
 
-from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from odradek.protocol.api_keys import ApiKey
@@ -20,6 +18,7 @@ from odradek.protocol.types import TopicPartition
 from odradek.storage.paths import Content
 from tests.support.broker_process import BrokerProcess
 from tests.support.broker_stores import on_zookeeper
+from tests.support.cluster_admin import ClusterAdmin
 from tests.support.cluster_network import Network
 from tests.support.free_ports import free_port
 from tests.support.group_members import wait_until
@@ -42,12 +41,6 @@ SETTINGS = (
     "controlled.shutdown.retry.backoff.ms=100",
 )
 REPLICAS, MIN_IN_SYNC = 3, 2
-#: Another is the controller; a session has just ended; a broker is not back yet.
-NOT_YET = (
-    KafkaError.NOT_CONTROLLER,
-    KafkaError.UNKNOWN,
-    KafkaError.INVALID_REPLICATION_FACTOR,
-)
 
 
 class Led(NamedTuple):
@@ -86,6 +79,10 @@ class Cluster:
     def addresses(self) -> str:
         return ",".join(each.address for each in self.brokers)
 
+    @property
+    def admin(self) -> ClusterAdmin:
+        return ClusterAdmin(self.addresses)
+
     @contextlib.contextmanager
     def running(self) -> Iterator[Self]:
         with contextlib.ExitStack() as endings:
@@ -94,38 +91,16 @@ class Cluster:
                 endings.enter_context(broker)
             for broker in self.brokers:
                 broker.wait_until_ready()
-            self.admin = AdminClient(
-                {
-                    "bootstrap.servers": self.addresses,
-                    "topic.metadata.refresh.interval.ms": 500,  # who is the controller now?
-                }
-            )
             yield self
         assert not [each.log_text for each in self.brokers if "Traceback" in each.log_text]
         self.check_replicas()
 
     def create(self, topic: str, partitions: int = 1, **configs: str) -> None:
-        wait_until(lambda: self._is_created(topic, partitions, configs))
+        self.admin.create(_new(topic, partitions, configs))
         self.wait_until_whole(topic)
 
-    def _is_created(self, topic: str, partitions: int, configs: dict[str, str]) -> bool:
-        """Perhaps by an earlier attempt."""
-        try:
-            self.start_to_create(topic, partitions, **configs).result()
-        except KafkaException as failure:
-            code = failure.args[0].code()
-            if code in NOT_YET:
-                return False
-            if code != KafkaError.TOPIC_ALREADY_EXISTS:
-                raise
-        return True
-
-    def start_to_create(
-        self, topic: str, partitions: int = 1, **configs: str
-    ) -> concurrent.futures.Future[None]:
-        configs = {"min.insync.replicas": str(MIN_IN_SYNC), **configs}
-        new = NewTopic(topic, partitions, REPLICAS, config=configs)
-        return self.admin.create_topics([new])[topic]
+    def start_to_create(self, topic: str) -> AdminClient:
+        return self.admin.start_to_create(_new(topic, 1, {}))
 
     def partitions(self, topic: str, *, by: BrokerProcess | None = None) -> dict[int, Led]:
         """As a broker knows them; the first by default."""
@@ -190,6 +165,11 @@ class Cluster:
             start = max(_first_offset(each) for each in replicas)
             end = min(_high_watermark(each) for each in replicas)
             assert len({_batches(each, start, end) for each in replicas}) == 1, (name, start, end)
+
+
+def _new(topic: str, partitions: int, configs: dict[str, str]) -> NewTopic:
+    configs = {"min.insync.replicas": str(MIN_IN_SYNC), **configs}
+    return NewTopic(topic, partitions, REPLICAS, config=configs)
 
 
 def _batches(directory: Path, start: int = 0, end: int | None = None) -> bytes:

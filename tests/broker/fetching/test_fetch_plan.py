@@ -6,6 +6,7 @@ from dataclasses import replace
 import pytest
 
 from odradek.broker import turns
+from odradek.broker.fetching.partition_reading import PartitionReading
 from odradek.protocol.records.record_set import batches_of_any_magic
 from tests.support.calls import in_the_end
 from tests.support.fetches import FetchBench, append, asked, content, errors, lines, request, told
@@ -142,6 +143,17 @@ async def test_a_cancelled_wait_leaves_nothing_behind(tmp_path):
     assert partition.waiting
     waiting.cancel()
     await asyncio.wait([waiting])
+    assert not partition.waiting
+
+
+async def test_what_fails_while_it_waits_is_told_to_whoever_answers(tmp_path, monkeypatch):
+    bench = FetchBench(tmp_path)
+    partition = bench.lead()
+    waiting = bench.fetched(request(asked(), max_wait_ms=60_000))
+    monkeypatch.setattr(PartitionReading, "line_of", lambda *_, **__: 1 / 0)
+    append(partition)
+    with pytest.raises(ZeroDivisionError):
+        await waiting
     assert not partition.waiting
 
 

@@ -9,8 +9,9 @@ from functools import partial
 
 import pytest
 
-from odradek.broker.call import Parked, Promised
+from odradek.broker.call import Parked, Peer, Promised
 from odradek.broker.handlers import fetch, produce
+from odradek.broker.network.pending_answers import PendingAnswers
 from odradek.broker.router import Route, Router
 from odradek.protocol.api.produce import ProduceRequest
 from odradek.protocol.api_keys import ApiKey
@@ -155,6 +156,14 @@ async def test_what_is_promised_to_a_peer_that_has_gone_leaves_nothing_behind(th
     await until(lambda: len(server) == 0 and len(server._pending) == 0)
     assert promising.futures[0].cancelled()
     await until(lambda: not any(unsettled_in(server)))
+
+
+async def test_nothing_is_promised_to_a_peer_that_went_while_it_asked():
+    future, delivered = asyncio.get_running_loop().create_future(), []
+    gone = Peer("1", "host", "PLAINTEXT", is_gone=True)
+    pending = PendingAnswers(lambda *_: 1 / 0)
+    pending.wait(Promised(future, bytes), gone, delivered.append)
+    assert (future.cancelled(), delivered, len(pending)) == (True, [None], 0)
 
 
 @both

@@ -7,6 +7,7 @@ import pytest
 
 from odradek.broker.replicas import log_dir_move
 from odradek.broker.replicas.log_dir_move import LogDirMove, LogDirMoves
+from odradek.broker.replicas.waiter import Stir
 from odradek.protocol.errors import (
     InvalidTopic,
     KafkaStorageError,
@@ -229,11 +230,11 @@ async def test_the_leaders_epoch_is_known_where_it_has_no_records_yet(tmp_path):
 async def test_whoever_waits_for_records_is_woken_when_the_log_is_another(tmp_path):
     bench = Bench(tmp_path)
     append(bench.partition, b"a")
-    wake = asyncio.get_running_loop().create_future()
-    bench.partition.waiting.add(wake)
+    stir = Stir()
+    bench.partition.waiting.add(stir)
     await bench.move()
     await bench.ended()
-    assert wake.done()
+    assert stir.is_set()
 
 
 async def test_a_copy_that_a_restart_finds_goes_on(tmp_path):

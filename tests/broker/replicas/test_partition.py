@@ -7,6 +7,7 @@ import pytest
 
 from odradek.broker.replicas.leader import LeaderRole
 from odradek.broker.replicas.partition import ALL_IN_SYNC, Partition
+from odradek.broker.replicas.waiter import Stir
 from odradek.protocol.errors import (
     FencedLeaderEpoch,
     KafkaStorageError,
@@ -191,11 +192,24 @@ async def test_a_client_that_knows_of_another_leader_epoch_is_told(tmp_path):
 
 async def test_whoever_waits_for_records_is_woken_by_an_append(tmp_path):
     partition = Hosting(tmp_path).lead()
-    wake = asyncio.get_running_loop().create_future()
-    partition.waiting.add(wake)
+    reader, follower = Stir(), Stir()
+    partition.waiting.add(reader)
+    partition.waiting_followers.add(follower)
     append(partition)
-    assert wake.done()
-    assert not partition.waiting
+    assert (reader.is_set(), follower.is_set()) == (True, True)
+
+
+async def test_followers_are_woken_by_an_append_and_readers_by_the_watermark(tmp_path):
+    partition = Hosting(tmp_path).lead(replicas=(BROKER, OTHER))
+    partition.follower_fetched(OTHER, offset=0, start_offset=0)
+    reader, follower = Stir(), Stir()
+    partition.waiting.add(reader)
+    partition.waiting_followers.add(follower)
+    append(partition)
+    assert (reader.is_set(), follower.is_set()) == (False, True)
+    follower.clear()
+    partition.follower_fetched(OTHER, offset=1, start_offset=0)
+    assert (reader.is_set(), follower.is_set()) == (True, False)
 
 
 class SlowSyncs(files.System):

@@ -173,7 +173,8 @@ def test_s10_a_disk_that_fails_for_good_is_left_alone(tmp_path, error):
 def test_s10_a_disk_that_cannot_be_read_is_offline_for_readers_and_writers(tmp_path):
     observer = Notebook()
     manager = started(tmp_path, observer)
-    written(manager, EVENTS, b"a")
+    for value in (b"a", b"at the end, which is found without reading"):
+        written(manager, EVENTS, value)
     written(manager, ORDERS, b"b")
     with (
         FaultyDisk(fail_at=1, error=errno.EIO, counting={"pread"}),

@@ -14,9 +14,11 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack, suppress
 from functools import partial
 from pathlib import Path
+from typing import TypeVar
 
 from odradek.broker import clock
 from odradek.broker.assembly import Assembly, Ground
@@ -45,7 +47,12 @@ from odradek.controller.config_changes import ConfigChanges
 from odradek.controller.controller_settings import ControllerSettings
 from odradek.controller.registration import create_roots
 from odradek.controller.store import paths
-from odradek.controller.store.base import MetadataStore, SessionState, StoreError
+from odradek.controller.store.base import (
+    MetadataStore,
+    SessionExpired,
+    SessionState,
+    StoreError,
+)
 from odradek.controller.store.payloads.notifications import LogDirEvent
 from odradek.protocol.errors import KafkaError
 from odradek.storage.manager.directories import LogDirectories
@@ -55,10 +62,14 @@ from odradek.storage.topic_table import TopicTable
 
 log = logging.getLogger(__name__)
 
+T = TypeVar("T")
+
 #: How long answers in progress may take once the broker is told to stop.
 DRAIN_S = 5.0
 #: How long the controller may take to let it go, where the store does not answer.
 AWAY_S = 2.0
+#: A store in which not even this many sessions last for a start is of no use.
+SESSIONS_MAX = 5
 #: How long the controller may take to tell this broker of the cluster, before clients are let in.
 FIRST_PICTURE_S = 30.0
 #: How long it may then take to elect itself, where there is nobody else.
@@ -133,10 +144,10 @@ class Server:
         self._undo.callback(self._reader.close)
         check_store_is_there(self._written, directories)
         store = await self._open_store()
-        cluster_id = await cluster_id_of(store, directories)
-        broker_id = await broker_id_of(store, directories, self._written)
+        cluster_id = await self._asked(partial(cluster_id_of, store, directories))
+        broker_id = await self._asked(partial(broker_id_of, store, directories, self._written))
         settings = DynamicSettings(self._written, broker_id=broker_id)
-        await settings.load(store)
+        await self._asked(partial(settings.load, store))
         logs = await self._load_logs(directories, settings)
         self._bind(settings.current.network)
         parts = Assembly(
@@ -203,7 +214,11 @@ class Server:
     async def _wait_for_leaders(self, logs: LogManager) -> None:
         """The first picture has no partitions yet, and clients that come at once want them."""
         broker_id, cluster = self._parts.replicas.broker_id, self._parts.cluster
-        own, strays = await hosted(self._store, logs.logs.current, broker_id=broker_id)
+        try:
+            own, strays = await hosted(self._store, logs.logs.current, broker_id=broker_id)
+        except SessionExpired:
+            log.info("Whose logs these are is not looked for in another session")
+            return
         if strays:
             told = ", ".join(f"{topic}-{number}" for topic, number in strays)
             log.warning("No partitions of this broker, but their logs are kept: %s", told)
@@ -226,9 +241,19 @@ class Server:
         store.listen(self._session_changed)
         await store.open_session()
         self._undo.push_async_callback(store.close)
-        await create_roots(store)
         self._store = store
+        await self._asked(partial(create_roots, store))
         return store
+
+    async def _asked(self, ask: Callable[[], Awaitable[T]]) -> T:
+        """In the next session, if this one is over: nobody else opens it before registration."""
+        for _ in range(SESSIONS_MAX):
+            try:
+                return await ask()
+            except SessionExpired as over:
+                log.warning("%s: the broker is not registered yet, and begins another", over)
+                await self._store.open_session()
+        return await ask()
 
     async def _load_logs(
         self, directories: LogDirectories, settings: DynamicSettings

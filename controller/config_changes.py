@@ -78,8 +78,18 @@ class ConfigChanges:
     async def start(self) -> None:
         """All notices that are there have been acted on when this returns."""
         self._store.listen(self._session_changed)
-        await self._look()
+        while not await self._has_looked():
+            await self._is_due.wait()
         self._task = self._start_task(self._work(), name="config-changes")
+
+    async def _has_looked(self) -> bool:
+        """Unless the session was over: ``_is_due`` tells of the next."""
+        self._is_due.clear()
+        try:
+            await self._look()
+        except SessionExpired:
+            return False
+        return True
 
     async def close(self) -> None:
         if self._task is not None:

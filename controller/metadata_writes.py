@@ -201,11 +201,7 @@ class MetadataWrites:
         if not replicas:
             _raise_first((await self._delete({path: path})).values())
             return
-        value = ReassignPartitions(replicas).encode()
-        (outcome,) = await self._run([Set(path, value)])
-        if isinstance(outcome, NoNode):
-            (outcome,) = await self._run([Create(path, value)])
-        _raise_first([outcome])
+        await self._put(path, ReassignPartitions(replicas).encode())
 
     async def delete_preferred_elections(self) -> None:
         path = paths.PREFERRED_REPLICA_ELECTION
@@ -221,11 +217,7 @@ class MetadataWrites:
 
     async def write_features(self, features: FinalizedFeatures, *, version: int) -> None:
         """``version`` is that of the payload."""
-        value = features.encode(version=version)
-        (outcome,) = await self._run([Set(paths.FEATURE, value)])
-        if isinstance(outcome, NoNode):
-            (outcome,) = await self._run([Create(paths.FEATURE, value)])
-        _raise_first([outcome])
+        await self._put(paths.FEATURE, features.encode(version=version))
 
     async def claim_producer_ids(self, block: ProducerIdBlock, *, version: int) -> bool:
         """Whether nobody else was faster; ``version`` is that of the block before."""
@@ -239,6 +231,15 @@ class MetadataWrites:
         return True
 
     # Parts
+
+    async def _put(self, path: str, value: bytes) -> None:
+        """Whether there is a node or not; one that is resent finds what it has created itself."""
+        (outcome,) = await self._run([Set(path, value)])
+        if isinstance(outcome, NoNode):
+            (outcome,) = await self._run([Create(path, value)])
+        if isinstance(outcome, NodeExists):
+            (outcome,) = await self._run([Set(path, value)])
+        _raise_first([outcome])
 
     async def _run(self, operations: Sequence[Operation]) -> list[Outcome]:
         if not operations:

@@ -40,7 +40,7 @@ from odradek.storage.deletion import remove
 from odradek.storage.flush_plan import FlushPlan
 from odradek.storage.leader_epochs import LeaderEpochs
 from odradek.storage.log_segment import LogSegment, SegmentShape
-from odradek.storage.log_truncation import truncate_fully
+from odradek.storage.log_truncation import begin_before
 from odradek.storage.open_segments import (
     OutOfDescriptors,
     is_for_want_of_descriptors,
@@ -161,7 +161,7 @@ class Log:
             is_empty = self.start_offset == self.end_offset
             if not (is_empty and unexpected.last_offset >= self.end_offset):
                 raise
-            remove(truncate_fully(self, unexpected.first_offset))
+            remove(begin_before(self, unexpected.first_offset))
             admitted = admit_as_follower(records, leader_epoch, next_offset=self.end_offset)
         if not admitted.batches:
             return Written(first_offset=-1, last_offset=-1)

@@ -26,6 +26,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from odradek.protocol.errors import CorruptMessage, KafkaError
@@ -36,7 +37,7 @@ from odradek.storage.leader_epochs import LeaderEpochs
 from odradek.storage.log_segment import LogSegment
 from odradek.storage.open_file import OpenFile
 from odradek.storage.open_segments import undivided
-from odradek.storage.paths import Content
+from odradek.storage.paths import Content, file_path
 from odradek.storage.producers.recall import recall
 from odradek.storage.producers.snapshot import ProducerSnapshots
 from odradek.storage.producers.state import ProducerStates
@@ -92,8 +93,7 @@ def plan_truncation(
         log.epochs.truncate_from_end(log.end_offset)
         return Truncation([], log.epochs.flush)
     if log.segments.first.base_offset > offset:
-        dropped = truncate_fully(log, offset)
-        return Truncation(dropped, sync_of(log.segments.active))
+        return plan_new_beginning(log, offset)
     active = log.segments.holding(offset)
     assert active is not None, (log, offset)
     # First of all, as it reads, and so may fail.
@@ -205,11 +205,6 @@ def _cut_files(
     files.sync_directory(directory)
 
 
-def sync_of(segment: LogSegment) -> Callable[[], None]:
-    """What syncs the batches of a segment that has just been made."""
-    return partial(files.sync_path, segment.path(Content.BATCHES))
-
-
 def _go_back(
     producers: ProducerStates, segments: SegmentList, had_any: bool, *, end: int, now_ms: int
 ) -> list[KafkaError]:
@@ -231,23 +226,62 @@ def _go_back(
 def truncate_fully(
     log: Log, new_start: int, *, start_offset: int | None = None
 ) -> list[LogSegment]:
-    """Drop everything and begin again at ``new_start``; the segments that wait for removal.
+    """``plan_new_beginning`` and what it plans at once; the segments that wait for removal."""
+    truncation = plan_new_beginning(log, new_start, start_offset=start_offset)
+    truncation.run()
+    return list(truncation.dropped)
 
-    Sleeps in the kernel, once for each segment: a file of the old log may have a new one's name.
+
+def begin_before(log: Log, new_start: int) -> list[LogSegment]:
+    """An empty log begins at a batch that is about to be appended; what waits for removal.
+
+    A segment that is only renamed need not be synced: if a power cut gives it its old name back,
+    the batch in it begins before it, and recovery cuts it off.  But a snapshot would be believed.
     """
-    dropped = list(log.segments)
-    log.segments.remove(dropped)
-    set_aside_from_the_end(dropped, log.producers.snapshots)
+    can_be_undone = log.segments.is_bare and not log.producers.snapshots.offsets
+    truncation = plan_new_beginning(log, new_start)
+    if not can_be_undone:
+        truncation.run()
+    return list(truncation.dropped)
+
+
+def plan_new_beginning(log: Log, new_start: int, *, start_offset: int | None = None) -> Truncation:
+    """Drop everything and begin again at ``new_start``.
+
+    Of segments that are bare the one is renamed.  Others take a sync each, here and now, as a file
+    of theirs may have the new one's name: whoever must not sleep cuts the log to nothing before.
+    """
+    is_bare, before = log.segments.is_bare, list(log.segments)
+    log.segments.remove(before)
+    if is_bare:
+        _rename(before.pop(), new_start)
+    else:
+        set_aside_from_the_end(before, log.producers.snapshots)
     first = LogSegment(log.directory, new_start, log.shape)
     first.create()
     log.segments.add(first)
     log.end_offset = new_start
     log.start_offset = new_start if start_offset is None else start_offset
     log.epochs.clear()
-    log.epochs.flush_cut()
-    log.producers.truncate_fully(new_start)
+    log.producers.begin_anew(new_start)
     _cut_ends(log)
-    return dropped
+    return Truncation(before, partial(_sync_beginning, first.path(Content.BATCHES), log.epochs))
+
+
+def _rename(bare: LogSegment, base_offset: int) -> None:
+    """No power cut leaves both.  Nothing is in its indexes."""
+    bare.abandon()
+    for path in bare.index_paths:
+        files.remove(path)
+    if base_offset != bare.base_offset:
+        renamed = file_path(bare.directory, base_offset, Content.BATCHES)
+        files.rename(bare.path(Content.BATCHES), renamed)
+
+
+def _sync_beginning(batches: Path, epochs: LeaderEpochs) -> None:
+    files.sync_path(batches)
+    epochs.flush_cut()
+    files.sync_directory(batches.parent)
 
 
 def _cut_ends(log: Log) -> None:

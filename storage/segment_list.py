@@ -42,6 +42,11 @@ class SegmentList:
         return self._segments[-1]
 
     @property
+    def is_bare(self) -> bool:
+        """Whether there is but one, without a batch: by another name the log begins elsewhere."""
+        return len(self._segments) == 1 and not self._segments[0].size_bytes
+
+    @property
     def size_bytes(self) -> int:
         return sum(segment.size_bytes for segment in self._segments)
 

@@ -303,6 +303,9 @@ class Fetcher:
                 followed.is_new = False
 
     async def _cut(self, followed: Followed, offset: int) -> None:
+        if offset < followed.partition.log.segments.first.base_offset:
+            await self._empty(followed)
+
         def cut(hosted: HostedLog) -> DiskWork:
             own, now_ms = hosted.log, self._ground.now_ms()
             # Only after an unclean election does it have less than all had.
@@ -348,11 +351,14 @@ class Fetcher:
             log.warning("%s begins anew at %d: its leader has nothing before", where, leaders_start)
             return ground.logs.truncate_fully(hosted, leaders_start, now_ms=now_ms)
 
-        first, *others = partition.log.segments
-        if others:
-            # By a disk thread: what begins anew does so on the loop, and sleeps for each segment.
-            await self._cut(followed, first.base_offset)
+        await self._empty(followed)
         await self._change(followed, begin_anew)
+
+    async def _empty(self, followed: Followed) -> None:
+        """By a disk thread: else whatever begins anew sleeps on the loop, for each segment."""
+        segments = followed.partition.log.segments
+        if not segments.is_bare:
+            await self._cut(followed, segments.first.base_offset)
 
     async def _offset_at(self, followed: Followed, timestamp: int) -> int:
         """Raises what the leader says instead."""

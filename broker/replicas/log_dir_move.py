@@ -323,8 +323,8 @@ class LogDirMove:
         # Anew also where it lacks the log's beginning, or has nothing of the log.
         has_beginning = copy.start_offset <= start <= copy.end_offset
         if not has_beginning or end <= start < copy.end_offset:
-            if len(copy.segments) > 1:
-                # As a follower does: most of what sleeps is done by a disk thread.
+            if not copy.segments.is_bare:
+                # As a follower does: what sleeps is done by a disk thread.
                 first = copy.segments.first.base_offset
                 shorter = self._logs.truncate(self._future, first, now_ms=self._now_ms())
                 await self._disk.carry_out(shorter)

@@ -30,7 +30,7 @@ from odradek.protocol.types import TopicPartition, Uuid
 from odradek.storage import files, partition_metadata
 from odradek.storage.clean_shutdown import NO_BROKER_EPOCH
 from odradek.storage.cleaner.schedule import CleanerSchedule
-from odradek.storage.log_truncation import Truncation, plan_truncation, sync_of, truncate_fully
+from odradek.storage.log_truncation import Truncation, plan_new_beginning, plan_truncation
 from odradek.storage.manager.checkpoint_work import CheckpointWork
 from odradek.storage.manager.closing import close_directory, close_logs
 from odradek.storage.manager.directories import LogDirectories
@@ -170,7 +170,8 @@ class LogManager:
         """Cut the end of a log.  Nothing must be appended to it before the work is done.
 
         Else a power cut could leave new records where old ones are known to be synced, or old
-        records behind new ones.  Nor must it be cut again.
+        records behind new ones.  Nor must it be cut again.  Before the first segment, it is as
+        ``truncate_fully``.
         """
         self._check_nobody_else_works_on(hosted, offset)
         with hosted as log:
@@ -183,12 +184,12 @@ class LogManager:
     ) -> DiskWork:
         """Begin the log anew.  Nothing must be appended to it before the work is done.
 
-        Unlike ``truncate``, it sleeps by itself too: once for each segment.
+        Unlike ``truncate`` it sleeps by itself, once for each segment, unless they are bare: so it
+        is for a log that was truncated to its first offset, and is carried out, before.
         """
         self._check_nobody_else_works_on(hosted)
         with hosted as log:
-            dropped = truncate_fully(log, new_start, start_offset=start_offset)
-            truncation = Truncation(dropped, sync_of(log.segments.active))
+            truncation = plan_new_beginning(log, new_start, start_offset=start_offset)
         return self._truncated(hosted, truncation, now_ms)
 
     def _truncated(self, hosted: HostedLog, truncation: Truncation, now_ms: int) -> DiskWork:

@@ -288,10 +288,9 @@ class ProducerStates:
         self.snapshot_offset = self.end_offset
         return path
 
-    def truncate_fully(self, offset: int) -> None:
-        """The log is empty and begins there."""
+    def begin_anew(self, offset: int) -> None:
+        """The log is empty and begins there.  That snapshots are gone has to be synced."""
         self.snapshots.remove_all()
-        self.snapshots.sync_names()
         self._forget()
         self.snapshot_offset = 0
         self.end_offset = offset

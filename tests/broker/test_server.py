@@ -11,11 +11,13 @@ from odradek.broker.server import NotReached, Server
 from odradek.broker.settings.sources import load
 from odradek.broker.store import FILE_NAME
 from odradek.broker.worker import Worker
+from odradek.controller.store.tree import Tree
 from odradek.protocol.errors import RequestTimedOut
 from odradek.storage.manager.directories import LogDirectories
 from odradek.storage.meta_properties import DirectoryRefused
 from tests.support.free_ports import free_port
 from tests.support.loops import at_end
+from tests.support.memory_store import MemoryStore
 
 
 def broker_on(data_dir, *overrides):
@@ -102,3 +104,33 @@ async def test_a_broker_that_has_stopped_asks_the_controller_for_nothing(tmp_pat
     await broker.stop()
     with pytest.raises(RequestTimedOut, match="this broker stops"):
         await controller.shut_down()
+
+
+class ExpiringStore(MemoryStore):
+    """Whose session ends when it is asked for the ``at``-th time."""
+
+    def __init__(self, at):
+        super().__init__(Tree())
+        self.left = at
+
+    async def _sent(self):
+        self.left -= 1
+        if self.left == 0:
+            self.expire()
+        return await super()._sent()
+
+
+@pytest.mark.parametrize("step", [4, pytest.param(1, marks=pytest.mark.soak)])
+async def test_a_session_that_ends_at_any_time_of_the_start_is_followed_by_another(
+    tmp_path, monkeypatch, step
+):
+    for at in range(1, 1000, step):
+        store = ExpiringStore(at)
+        monkeypatch.setattr(server, "store_for", lambda *_, store=store, **__: store)
+        monkeypatch.setattr(server, "check_store_is_there", lambda *_: None)
+        broker = broker_on(tmp_path / f"logs-{at}")
+        await broker.start()
+        await broker.stop()
+        if store.left > 0:
+            break
+    assert 10 < at < 900, at

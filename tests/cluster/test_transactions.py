@@ -1,21 +1,37 @@
-"""Transactions over several brokers: their coordinator leads some of the partitions, not all."""
+"""Transactions over several brokers: their coordinator leads some of the partitions, not all.
+
+All tests share three brokers, which are whole again after each.
+"""
+
+from contextlib import ExitStack
+from itertools import count
 
 import pytest
 from confluent_kafka.admin import NewTopic
 
 from odradek.protocol.api_keys import ApiKey
 from tests.support.cluster import Cluster
-from tests.support.committed_records import committed_values, stable_end
+from tests.support.cluster_faults import wait_for_another_leader
+from tests.support.committed_records import committed_values, settled_values, stable_end
 from tests.support.group_members import wait_until
-from tests.support.partition_client import LATEST, PartitionClient
-from tests.support.transaction_wire import TRANSACTION, WireProducer, settled, state_of
+from tests.support.partition_client import LATEST, READ_COMMITTED, PartitionClient
+from tests.support.transaction_wire import (
+    TRANSACTION,
+    WireProducer,
+    settled,
+    stable_offset,
+    state_of,
+)
 from tests.support.wire_client import WireClient, call
 
 SETTINGS = (
+    "replica.lag.time.max.ms=30000",  # whoever is slow is not out of sync, only who is gone
     "transaction.state.log.num.partitions=1",
     "transaction.state.log.replication.factor=3",
     "transaction.state.log.min.isr=2",
+    "transaction.abort.timed.out.transaction.cleanup.interval.ms=200",
 )
+GROUP = 0  # as the type of a coordinator
 TOPIC, ID = "events", "spread"
 #: Those of which the third broker has no replica, and those that it keeps in sync with two.
 WELL, SHORT = (0, 2), (1, 3)
@@ -23,34 +39,45 @@ WELL, SHORT = (0, 2), (1, 3)
 HERE, THERE = (0, 1), (2, 3)
 
 
-@pytest.fixture
-def cluster(zookeeper, tmp_path):
-    with Cluster(tmp_path, zookeeper, *SETTINGS).running() as cluster:
+@pytest.fixture(scope="module")
+def cluster(zookeeper, tmp_path_factory):
+    directory = tmp_path_factory.mktemp("transactions")
+    with Cluster(directory, zookeeper, *SETTINGS).running() as cluster:
         yield cluster
 
 
 def coordinator_of(cluster):
-    """Once the log of transactions is whole."""
-    asked = {"key_type": TRANSACTION, "coordinator_keys": [ID]}
-    first = cluster.brokers[0].address
-    found = []
+    """Of all transactions, once their log is whole."""
+    found = asked_coordinator(cluster, ID, TRANSACTION)
+    wait_until(lambda: cluster.is_whole("__transaction_state"))
+    return found
+
+
+def asked_coordinator(cluster, key, kind, *, by=None):
+    """As ``by`` knows it."""
+    address, found = (by or cluster.brokers[0]).address, []
 
     def is_found():
-        found[:] = call(first, ApiKey.FIND_COORDINATOR, 4, **asked).coordinators
-        return not found[0].error_code and cluster.is_whole("__transaction_state")
+        asked = {"key_type": kind, "coordinator_keys": [key]}
+        found[:] = call(address, ApiKey.FIND_COORDINATOR, 4, **asked).coordinators
+        return not found[0].error_code and cluster.brokers[found[0].node_id].is_alive()
 
     wait_until(is_found)
     return cluster.brokers[found[0].node_id]
 
 
-def create(cluster, here, there, third):
-    """Each partition has two replicas, and both have to be in sync."""
-    ids = [cluster.brokers.index(each) for each in (here, there, third)]
-    placed = [[ids[0], ids[1]], [ids[0], ids[2]], [ids[1], ids[0]], [ids[1], ids[2]]]
+def create(cluster, topic, *replicas):
+    """The brokers of each partition, of which the first leads, and two have to be in sync."""
+    placed = [[cluster.brokers.index(each) for each in some] for some in replicas]
     config = {"min.insync.replicas": "2"}
-    new = NewTopic(TOPIC, len(placed), replica_assignment=placed, config=config)
-    cluster.admin.create(new)
-    wait_until(lambda: in_sync(cluster, here) == [2, 2, 2, 2])
+    cluster.admin.create(NewTopic(topic, len(placed), replica_assignment=placed, config=config))
+    wanted = [(some[0], frozenset(some)) for some in placed]
+    for broker in cluster.brokers:
+        wait_until(
+            lambda by=broker: (
+                [each[:2] for _, each in sorted(cluster.partitions(topic, by=by).items())] == wanted
+            )
+        )
 
 
 def in_sync(cluster, by):
@@ -81,10 +108,10 @@ def is_over(cluster, partition, values, *, by):
         return is_stable and committed_values(client) == values
 
 
-def test_t4_partitions_that_are_short_of_replicas_get_their_marker_when_they_can(cluster):
+def test_t6_partitions_that_are_short_of_replicas_get_their_marker_when_they_can(cluster):
     here = coordinator_of(cluster)
     there, third = (each for each in cluster.brokers if each is not here)
-    create(cluster, here, there, third)
+    create(cluster, TOPIC, [here, there], [here, third], [there, here], [there, third])
     with WireProducer(here.address, ID) as producer:
         producer.init()
         write_everywhere(producer, there, b"first")
@@ -108,3 +135,103 @@ def test_t4_partitions_that_are_short_of_replicas_get_their_marker_when_they_can
     wait_until(lambda: in_sync(cluster, there) == [2, 2, 2, 2])
     wait_until(lambda: state_of(coordinator_of(cluster).address, ID) == "CompleteCommit")
     assert all(is_over(cluster, each, both, by=there) for each in HERE + THERE)
+
+
+def test_t3_t5_t7_t8_t9_t10_the_next_coordinator_knows_what_is_open_and_what_is_done(cluster):
+    done, taken, late, unheard = "done", "taken", "late", "unheard"
+    killed = coordinator_of(cluster)
+    leading, third = cluster.others(killed)
+    # Where the killed one leads, the next leader has to know of a transaction that is open.
+    create(cluster, f"by-{taken}", [killed, leading, third])
+    for each in (done, late, unheard):
+        create(cluster, f"by-{each}", [leading, third])
+    with ExitStack() as stack:
+        to_be_taken = stack.enter_context(begun(taken, killed, killed))
+        to_be_late = stack.enter_context(begun(late, killed, leading, timeout_ms=3_000))
+        ended = stack.enter_context(begun(done, killed, leading))
+        ended.commit()
+        not_heard = stack.enter_context(begun(unheard, killed, leading))
+        ask_stable = begin_to_commit(cluster, not_heard, f"by-{unheard}", but=killed)
+        not_heard.send_end(committed=True)
+        killed.kill()
+        assert ask_stable() in ("UNSTABLE_OFFSET_COMMIT", 5)
+    after = asked_coordinator(cluster, ID, TRANSACTION, by=leading)
+    check_done_once(after, leading, ended, f"by-{done}")
+    with again(after, not_heard) as producer:
+        assert settled(lambda: producer.ask_end(committed=True)) == "NONE"
+        wait_until(lambda: ask_stable() == 5)
+    wait_until(lambda: state_of(after.address, late) == "CompleteAbort")
+    with again(after, to_be_late) as producer:
+        assert settled(lambda: producer.ask_end(committed=True)) == "PRODUCER_FENCED"
+    with PartitionClient(leading.address, f"by-{late}") as partition:
+        assert settled_values(partition) == []
+    check_taken_over(cluster, after, to_be_taken, f"by-{taken}", but=killed)
+    killed.start()
+    for topic in ("__transaction_state", f"by-{taken}"):
+        cluster.wait_until_whole(topic)
+
+
+def begun(name, coordinating, leading, **options):
+    """Whose transaction has a record, which the second broker leads."""
+    producer, topic = WireProducer(coordinating.address, name, **options), f"by-{name}"
+    producer.init()
+    producer.add(topic, 0)
+    with WireClient(leading.address) as leader:
+        assert settled(lambda: producer.ask_produce(topic, b"value", leader=leader)) == "NONE"
+    return producer
+
+
+def again(coordinating, producer):
+    """The same one, with another coordinator."""
+    resumed = WireProducer(coordinating.address, producer.transactional_id)
+    resumed.id, resumed.epoch = producer.id, producer.epoch
+    return resumed
+
+
+def begin_to_commit(cluster, producer, topic, *, but):
+    """An offset of a group that another broker coordinates; how to ask for it, if it is stable."""
+    for name in (f"group-{number}" for number in count()):
+        groups_at = asked_coordinator(cluster, name, GROUP)
+        if groups_at is not but:
+            break
+    assert settled(lambda: producer.ask_add_offsets(name)) == "NONE"
+    with again(groups_at, producer) as there:
+        assert settled(lambda: there.ask_commit_offset(name, topic, 5)) == "NONE"
+
+    def ask_stable():
+        found = stable_offset(groups_at.address, name, topic)
+        assert found in ("UNSTABLE_OFFSET_COMMIT", 5)
+        return found
+
+    assert ask_stable() == "UNSTABLE_OFFSET_COMMIT"
+    return ask_stable
+
+
+def check_done_once(after, leading, ended, topic):
+    with again(after, ended) as producer, WireClient(leading.address) as leader:
+        assert settled(lambda: producer.ask_end(committed=True)) == "NONE"
+        assert producer.ask_end(committed=False) == "INVALID_TXN_STATE"
+        producer.sequences[topic, 0] = 1
+        assert producer.ask_produce(topic, b"late", leader=leader) == "INVALID_TXN_STATE"
+
+
+def check_taken_over(cluster, after, old, topic, *, but):
+    new_leader = wait_for_another_leader(cluster, topic, but, by=after)
+    with PartitionClient(new_leader.address, topic) as partition:
+
+        def ends():
+            line = partition.fetch(0, isolation_level=READ_COMMITTED)
+            return line.error_code, line.last_stable_offset, line.high_watermark
+
+        wait_until(lambda: ends() == (0, 0, 1), or_else=ends)
+        with (
+            WireProducer(after.address, old.transactional_id) as new,
+            again(after, old) as zombie,
+        ):
+            new.init()
+            assert settled(lambda: zombie.ask_end(committed=True)) == "PRODUCER_FENCED"
+            assert settled_values(partition) == []
+            new.add(topic, 0)
+            assert new.ask_produce(topic, b"new", leader=partition.wire) == "NONE"
+            new.commit()
+        assert settled_values(partition) == [b"new"]

@@ -8,8 +8,12 @@ from odradek.controller.assignment import Assignment
 from odradek.controller.leadership import Leadership
 from odradek.controller.metadata_writes import ControllerMoved
 from odradek.controller.store import paths
-from odradek.controller.store.base import NodeExists, NoNode
-from odradek.controller.store.payloads.cluster import ProducerIdBlock
+from odradek.controller.store.base import Create, NodeExists, NoNode
+from odradek.controller.store.payloads.cluster import (
+    FeatureStatus,
+    FinalizedFeatures,
+    ProducerIdBlock,
+)
 from odradek.controller.store.payloads.config import ConfigChange
 from odradek.controller.store.payloads.topic import LeaderAndIsr, TopicAssignment
 from odradek.protocol.types import TopicPartition
@@ -226,3 +230,22 @@ async def test_producer_ids_are_claimed_by_one(stores):
     assert await scene.writes.claim_producer_ids(ours, version=0), "a resent write finds itself"
     assert not await scene.writes.claim_producer_ids(theirs, version=0)
     assert await scene.reads.latest_producer_ids() == (ours, 1)
+
+
+async def test_what_a_resent_create_has_made_itself_is_written(stores, monkeypatch):
+    scene = await controller_scene(await stores.open())
+    run = scene.store.run
+
+    async def resending(operations, **fence):
+        """The answer to a first attempt is lost with the connection."""
+        if any(isinstance(each, Create) for each in operations):
+            await run(operations, **fence)
+        return await run(operations, **fence)
+
+    monkeypatch.setattr(scene.store, "run", resending)
+    features = FinalizedFeatures(FeatureStatus.ENABLED, {"f": 1})
+    await scene.writes.write_features(features, version=2)
+    assert await scene.reads.features() == features
+    partition = TopicPartition("t", 0)
+    await scene.writes.write_reassignments({partition: (1, 2)})
+    assert await scene.reads.reassignments() == {partition: (1, 2)}

@@ -5,9 +5,10 @@ import pytest
 from odradek.protocol.errors import OutOfOrderSequenceNumber
 from odradek.protocol.records.batch import CONTROL_FLAG
 from odradek.storage.log_lookup import first_at_or_after, of_largest_timestamp
-from odradek.storage.log_truncation import truncate, truncate_fully
+from odradek.storage.log_truncation import plan_new_beginning, truncate, truncate_fully
 from odradek.storage.paths import Content
 from tests.support.damage import flip_in_batch
+from tests.support.faulty_disk import SYNCS, FaultyDisk
 from tests.support.legacy_messages import message, wrapper
 from tests.support.logs import (
     NOW_MS,
@@ -359,3 +360,18 @@ class TestAll:
         assert (log.start_offset, log.end_offset) == (40, 100)
         append(log, b"new")
         assert offsets(log, 40) == [100]
+
+    @pytest.mark.parametrize("new_start", [0, 100])
+    def test_what_was_cut_to_nothing_begins_elsewhere_without_a_sync(
+        self, log, directory, new_start
+    ):
+        cut(log, 0)
+        with FaultyDisk(counting=SYNCS) as disk:
+            beginning = plan_new_beginning(log, new_start)
+            assert disk.changes == 0
+            beginning.run()
+            assert disk.changes > 0
+        assert names(directory, "*.log") == names(directory, "*.index") == [str(new_start)]
+        assert append(log, b"new").first_offset == new_start
+        log.close(now_ms=NOW_MS)
+        assert offsets(opened(directory, **SMALL)) == [new_start]

@@ -14,10 +14,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from typing import NamedTuple
 
+from odradek.protocol.api_keys import ApiKey
 from tests.support.committed_records import read_committed
 from tests.support.group_members import wait_until
 from tests.support.partition_client import LATEST, PartitionClient
 from tests.support.telling_process import TellingProcess
+from tests.support.wire_client import call
 
 MODULE = "tests.support.teller_program"
 
@@ -49,6 +51,10 @@ class Entry(NamedTuple):
     is_doomed: bool
 
 
+def entry_of(offset: int, value: bytes | None) -> Entry:
+    return Entry(offset, **json.loads(value or b""))
+
+
 #: By partition, in order.
 Bank = list[list[Entry]]
 
@@ -64,13 +70,10 @@ class BankReader:
     def read_on(self) -> None:
         """To the last stable offset of each partition, one after the other."""
         for number, start in enumerate(self._nexts):
-            with PartitionClient(*self._place, number) as client:
+            with partition_of(*self._place, number) as client:
                 found = read_committed(client, start)
             self._nexts[number] = found.next_offset
-            for record in found.records:
-                assert record.key is not None
-                told = json.loads(record.value or b"")
-                self.bank[number].append(Entry(record.offset, record.key.decode(), **told))
+            self.bank[number] += [entry_of(each.offset, each.value) for each in found.records]
 
     def has_reached(self, ends: Sequence[int]) -> bool:
         self.read_on()
@@ -81,11 +84,22 @@ def read_bank(address: str, topic: str, partitions: int) -> Bank:
     """All that is there now, once it is stable: what others have open is waited for."""
     ends = []
     for number in range(partitions):
-        with PartitionClient(address, topic, number) as client:
+        with partition_of(address, topic, number) as client:
             ends.append(client.offset_at(LATEST))
     reader = BankReader(address, topic, partitions)
     wait_until(lambda: reader.has_reached(ends))
     return reader.bank
+
+
+def partition_of(addresses: str, topic: str, number: int) -> PartitionClient:
+    """At the one address, whoever leads; of several brokers, at the leader."""
+    first, *others = addresses.split(",")
+    if others:
+        found = call(first, ApiKey.METADATA, 9, topics=[{"name": topic}])
+        leaders = {each.partition_index: each.leader_id for each in found.topics[0].partitions}
+        places = {each.node_id: f"{each.host}:{each.port}" for each in found.brokers}
+        first = places[leaders[number]]
+    return PartitionClient(first, topic, number)
 
 
 def balances_in(bank: Bank) -> dict[str, int]:

@@ -35,8 +35,8 @@ READING = frozenset({"pread", "listdir"})
 class FaultyBroker(BrokerProcess):
     """Sound until told otherwise."""
 
-    def __init__(self, data_dir: Path, *overrides: str) -> None:
-        super().__init__(data_dir, *overrides)
+    def __init__(self, data_dir: Path, *overrides: str, **more: Any) -> None:
+        super().__init__(data_dir, *overrides, **more)
         self.fault: Fault | None = None
         self._told = data_dir.with_name(data_dir.name + ".failing")
 

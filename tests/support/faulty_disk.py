@@ -33,6 +33,7 @@ CHANGING = frozenset(
         "open",  # if it makes or cuts a file
     }
 )
+SYNCS = frozenset({"fsync", "sync_directory"})
 NEVER_FAILING = frozenset({"close"})
 
 

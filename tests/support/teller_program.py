@@ -41,7 +41,7 @@ def move(producer: Any, balances: dict[str, int], random: Random, options: Simpl
     after = {giver: balances[giver] - amount, taker: balances[taker] + amount}
     producer.begin_transaction()
     for account, has in after.items():
-        told = {"has": has, "transfer": transfer, "is_doomed": is_doomed}
+        told = {"account": account, "has": has, "transfer": transfer, "is_doomed": is_doomed}
         producer.produce(
             options.topic,
             json.dumps(told),

@@ -4,6 +4,7 @@ import asyncio
 
 import pytest
 
+from tests.support.faulty_disk import SYNCS, FaultyDisk
 from tests.support.logs import NOW_MS
 from tests.support.replica_pair import TOPIC_ID, Pair
 
@@ -79,28 +80,57 @@ async def test_a_follower_whose_place_is_gone_begins_where_the_leader_does(tmp_p
     assert pair.follower.log.segments.first.base_offset == 15
 
 
-async def test_of_a_log_that_begins_anew_most_segments_are_removed_by_a_disk_thread(tmp_path):
+def syncs_of(monkeypatch, logs, name):
+    """How often each cut, when it is only planned, has synced anything."""
+    plan, seen = getattr(logs, name), []
+
+    def counted(*cut, **when):
+        with FaultyDisk(counting=SYNCS) as disk:
+            work = plan(*cut, **when)
+        seen.append(disk.changes)
+        return work
+
+    monkeypatch.setattr(logs, name, counted)
+    return seen
+
+
+@pytest.mark.parametrize("count", [1, 20])
+async def test_a_log_begins_anew_without_a_sync_on_the_loop(tmp_path, monkeypatch, count):
     pair = Pair(tmp_path)
-    pair.write(*[bytes(500)] * 20)
+    pair.write(*[bytes(500)] * count)
     pair.follow()
     await pair.settle()
-    assert len(pair.follower.log.segments) > 3
-    begin_anew, seen = pair.there.logs.truncate_fully, []
-
-    def counted(hosted, new_start, *, now_ms):
-        seen.append(len(hosted.log.segments))
-        return begin_anew(hosted, new_start, now_ms=now_ms)
-
-    pair.there.logs.truncate_fully = counted
+    syncs = syncs_of(monkeypatch, pair.there.logs, "truncate_fully")
     pair.wire.is_cut = True
     pair.write(*[bytes(500)] * 20)
     log = pair.leader.log
     log.advance_high_watermark(log.end_offset)
-    log.advance_start(35)
+    log.advance_start(count + 15)
     pair.wire.is_cut = False
     await pair.agree()
-    assert seen == [1]
-    assert pair.follower.log.segments.first.base_offset == 35
+    assert syncs == [0]
+    assert pair.follower.log.segments.first.base_offset == count + 15
+
+
+async def test_so_does_one_that_is_cut_before_its_first_offset(tmp_path, monkeypatch):
+    pair = Pair(tmp_path)
+    pair.write(*[bytes(500)] * 20)
+    pair.leader.log.advance_high_watermark(20)
+    pair.leader.log.advance_start(15)
+    pair.follow()
+    await pair.agree()
+    assert pair.follower.log.segments.first.base_offset == 15
+    syncs = syncs_of(monkeypatch, pair.there.logs, "truncate")
+    pair.wire.is_cut = True
+    lost = pair.bench.hosting.logs.truncate_fully(pair.leader.hosted, 3, now_ms=NOW_MS)
+    await pair.bench.hosting.care.carry_out(lost)
+    pair.lead()
+    pair.write(b"instead")
+    pair.follow()
+    pair.wire.is_cut = False
+    await pair.settle()
+    assert syncs == [0, 0]
+    assert pair.follower.log.segments.first.base_offset == 3
 
 
 async def test_the_start_of_the_leader_is_followed(tmp_path):

@@ -124,6 +124,7 @@ async def test_a_copy_of_a_compacted_log_begins_anew(tmp_path, monkeypatch):
     truncate_fully = logs.truncate_fully
 
     def noted(hosted, *where, **when):
+        assert hosted.log.segments.is_bare, "it would sleep on the loop"
         emptied.append(hosted)
         return truncate_fully(hosted, *where, **when)
 

@@ -258,7 +258,7 @@ class TestFailingDisks:
         send_in_sequence(log, count=3)
         log.states.take_snapshot()
         with FaultyDisk(fail_at=1), pytest.raises(OSError, match="Input/output"):
-            log.states.truncate_fully(0)
+            log.states.begin_anew(0)
         assert log.states.states[7].last_sequence == 2
 
 

@@ -306,7 +306,7 @@ class TestForgetting:
         log.states.take_snapshot()
         log.send(transaction(producer_id=2))
         log.end_transaction(marker_by(2))
-        log.states.truncate_fully(100)
+        log.states.begin_anew(100)
         assert log.states.is_empty
         assert log.states.transactions.first_unstable_offset is None
         assert log.states.end_offset == 100

@@ -3,16 +3,15 @@
     cluster = VirtualCluster(path, seed=7)
     cluster.live(faults=10)
 
-Each partition has a producer, idempotent, which sends one record after the other until it is
-acknowledged, and a consumer that asks for records and for the end of the log.  What must never be
-is in ``violations``:
+Clients (virtual_clients.py) write to each partition, read it, and commit how far they have come.
+What must never be is in ``violations``:
 
     an acknowledged record that is not where it was acknowledged, or is there twice
     an offset with two values, or one that a consumer had and is refused
     an end of the log before one that was told earlier
     a replica in sync, as the tree has it, without what was acknowledged
     two leaders in one epoch
-    replicas that differ when all is quiet
+    replicas that differ when all is quiet, or a commit that is forgotten then
 
 Owner: the event loop, a virtual one.
 """
@@ -25,44 +24,24 @@ from odradek.controller.store import paths
 from odradek.controller.store.base import Get
 from odradek.controller.store.payloads.topic import LeaderAndIsr, TopicAssignment
 from odradek.controller.store.tree import Tree
-from odradek.protocol.api.fetch import FetchRequest
-from odradek.protocol.api.list_offsets import ListOffsetsRequest
-from odradek.protocol.api.produce import ProduceRequest
-from odradek.protocol.error_codes import ErrorCode
-from odradek.protocol.records.record_set import batches_of_any_magic
 from odradek.protocol.types import TopicPartition
 from tests.support.controller_scene import topic_id
 from tests.support.distant_store import DistantStore, Weather
-from tests.support.logs import records_batch, records_from
-from tests.support.virtual_brokers import CLIENT, SESSION_S, Lines, VirtualBroker
+from tests.support.logs import records_from
+from tests.support.virtual_brokers import SESSION_S, Lines, VirtualBroker
+from tests.support.virtual_clients import TOPIC, Client
 from tests.support.virtual_loop import VirtualLoop
 
-TOPIC = "t"
 ASSIGNED = ((1, 2, 3), (2, 3, 1), (3, 1, 2))
 SETTINGS = {
     "min.insync.replicas": "2",
     "replica.lag.time.max.ms": "2000",
     "auto.leader.rebalance.enable": "true",
     "leader.imbalance.check.interval.seconds": "7",
+    "offsets.topic.num.partitions": "2",
 }
-PRODUCE, FETCH, LIST_OFFSETS = 9, 12, 7
-LATEST = -1
 PAUSES_S = (0.01, 0.1, 0.5, 2, 5)
 PATIENCE_S = 120
-#: What clients may try again.
-RETRIED = frozenset(
-    {
-        ErrorCode.NOT_LEADER_OR_FOLLOWER,
-        ErrorCode.LEADER_NOT_AVAILABLE,
-        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
-        ErrorCode.NOT_ENOUGH_REPLICAS,
-        ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND,
-        ErrorCode.REQUEST_TIMED_OUT,
-        ErrorCode.OFFSET_NOT_AVAILABLE,
-        ErrorCode.FENCED_LEADER_EPOCH,
-        ErrorCode.UNKNOWN_LEADER_EPOCH,
-    }
-)
 
 
 class VirtualCluster:
@@ -117,6 +96,8 @@ class VirtualCluster:
             await client.stop()
         await self.until(self.is_settled)
         self._compare()
+        for client in self.clients:
+            await client.check_commit()
 
     async def _end(self):
         for client in self.clients:
@@ -208,17 +189,25 @@ class VirtualCluster:
                 raise TimeoutError(f"{is_so.__name__} is never so: {self.picture()}")
             await asyncio.sleep(0.1)
 
+    @property
+    def replicas(self):
+        """Of brokers that run, each with the broker's number."""
+        return [
+            (number, each)
+            for number, broker in self.lines.running.items()
+            for each in broker.parts.replicas
+        ]
+
     def picture(self):
         return {
-            (number, each.topic_partition.partition): (
+            (number, str(each.topic_partition)): (
                 each.leader_id,
                 each.leader_epoch,
                 each.leader and sorted(each.leader.in_sync),
                 each.log.high_watermark,
                 each.log.end_offset,
             )
-            for number, broker in self.lines.running.items()
-            for each in broker.parts.replicas
+            for number, each in self.replicas
         }
 
     def state_of(self, partition):
@@ -229,203 +218,48 @@ class VirtualCluster:
         return asked.parts.cluster.partition(TOPIC, partition)
 
     def look(self):
-        for number, broker in self.lines.running.items():
-            for each in broker.parts.replicas:
-                if each.leader is not None:
-                    key = each.topic_partition.partition, each.leader_epoch
-                    first = self.leaders.setdefault(key, number)
-                    if first != number:
-                        self.wrong(f"{key} is led by {first} and {number}")
+        for number, each in self.replicas:
+            if each.leader is not None:
+                key = each.topic_partition, each.leader_epoch
+                first = self.leaders.setdefault(key, number)
+                if first != number:
+                    self.wrong(f"{key} is led by {first} and {number}")
         for client in self.clients:
             self._check_in_sync(client)
 
     def _check_in_sync(self, client):
         """Whoever the tree has in sync may lead next, and has all that was acknowledged."""
-        path = paths.partition_state(TopicPartition(TOPIC, client.partition))
-        (node,) = self.tree.run(self.tool.session_id, [Get(path)], now_ms=0).outcomes
+        place = TopicPartition(TOPIC, client.partition)
+        get = Get(paths.partition_state(place))
+        (node,) = self.tree.run(self.tool.session_id, [get], now_ms=0).outcomes
         state, end = LeaderAndIsr.decode(node.value), 1 + max(client.acked, default=-1)
-        for number in state.isr:
-            if number not in self.lines.running:
-                continue
-            for each in self.lines.running[number].parts.replicas:
-                is_it = each.topic_partition.partition == client.partition
-                if is_it and each.log.end_offset < end:
-                    self.wrong(f"{each.log} of {number}, in sync, lacks what is before {end}")
+        for number, each in self.replicas:
+            is_in_sync = number in state.isr and each.topic_partition == place
+            if is_in_sync and each.log.end_offset < end:
+                self.wrong(f"{each.log} of {number}, in sync, lacks what is before {end}")
 
     def is_whole(self):
+        """Every partition has a leader, and all are in sync."""
+        there = {each.topic_partition for _, each in self.replicas}
         led = [
             each
-            for broker in self.lines.running.values()
-            for each in broker.parts.replicas
-            if each.leader is not None and len(each.leader.in_sync) == 3
+            for _, each in self.replicas
+            if each.leader is not None and len(each.leader.in_sync) == len(self.brokers)
         ]
-        return len(led) == len(ASSIGNED)
+        return len(led) == len(there) >= len(ASSIGNED)
 
     def is_settled(self):
-        for partition in range(len(ASSIGNED)):
-            found = {
-                (each.log.high_watermark, each.log.end_offset)
-                for broker in self.lines.running.values()
-                for each in broker.parts.replicas
-                if each.topic_partition.partition == partition
-            }
-            if len(found) != 1 or len(set(*found)) != 1:
-                return False
-        return self.is_whole()
+        ends = {}
+        for _, each in self.replicas:
+            log = each.log
+            ends.setdefault(each.topic_partition, set()).update((log.high_watermark, log.end_offset))
+        return self.is_whole() and all(len(each) == 1 for each in ends.values())
 
     def _compare(self):
+        contents = {}
+        for _, each in self.replicas:
+            records = [(record.offset, record.value) for record in records_from(each.log)]
+            if contents.setdefault(each.topic_partition, records) != records:
+                self.wrong(f"replicas of {each.topic_partition} differ")
         for client in self.clients:
-            contents = [
-                [(record.offset, record.value) for record in records_from(each.log)]
-                for broker in self.lines.running.values()
-                for each in broker.parts.replicas
-                if each.topic_partition.partition == client.partition
-            ]
-            if any(each != contents[0] for each in contents):
-                self.wrong(f"replicas of {client.partition} differ")
-            client.compare(contents[0])
-
-
-class Client:
-    """Of one partition: it writes and reads."""
-
-    def __init__(self, cluster, partition):
-        self.cluster, self.partition = cluster, partition
-        self.acked, self.seen = {}, {}
-        #: The latest that it has heard of, of the leader.
-        self.epoch = -1
-        self._is_over = False
-        self._tasks = []
-
-    def start(self):
-        loop = self.cluster.loop
-        self._tasks = [loop.create_task(self._write()), loop.create_task(self._read())]
-
-    async def stop(self):
-        self._is_over = True
-        for task in self._tasks:
-            await task
-
-    def cancel(self):
-        for task in self._tasks:
-            task.cancel()
-
-    def _leader(self):
-        """None if nobody knows, or who was asked knows less than we do."""
-        state = self.cluster.state_of(self.partition)
-        if state is None or state.leader < 0 or state.leader_epoch < self.epoch:
-            return None
-        self.epoch = state.leader_epoch
-        return state.leader
-
-    async def _ask(self, leader, request, version):
-        """None if nobody answered."""
-        client = self.cluster.lines.client(CLIENT, leader, timeout_s=4)
-        try:
-            return await client.send(request, version=version)
-        except OSError:
-            return None
-
-    async def _write(self):
-        count = 0
-        while not self._is_over:
-            value = f"{self.partition}-{count}".encode()
-            offset = await self._written(value, count)
-            if offset is None:
-                return
-            self.acked[offset] = value
-            count += 1
-            await asyncio.sleep(self.cluster.random.choice((0, 0.01, 0.1)))
-
-    async def _written(self, value, sequence):
-        fields = {"producer_id": 7, "producer_epoch": 0, "base_sequence": sequence}
-        named = ProduceRequest.Topic
-        while True:
-            entry = named.Partition(
-                index=self.partition, records=records_batch(value, timestamp=0, **fields)
-            )
-            request = ProduceRequest(
-                acks=-1, timeout_ms=1500, topic_data=[named(name=TOPIC, partition_data=[entry])]
-            )
-            leader = self._leader()
-            response = None if leader is None else await self._ask(leader, request, PRODUCE)
-            if response is not None:
-                line = response.responses[0].partition_responses[0]
-                error = ErrorCode.of(line.error_code)
-                if error is ErrorCode.NONE:
-                    return line.base_offset
-                if error not in RETRIED:
-                    self.cluster.wrong(f"{value!r} is refused: {error.name}")
-                    return None
-            await asyncio.sleep(0.05)
-
-    async def _read(self):
-        position, end = 0, 0
-        while not self._is_over:
-            self.cluster.look()
-            position = await self._polled(position)
-            end = await self._looked(end)
-            await asyncio.sleep(0.05)
-
-    async def _polled(self, position):
-        named, leader = FetchRequest.Topic, self._leader()
-        if leader is None:
-            return position
-        asked = named.Partition(
-            partition=self.partition,
-            current_leader_epoch=self.epoch,
-            fetch_offset=position,
-            partition_max_bytes=1 << 20,
-        )
-        request = FetchRequest(
-            max_wait_ms=100,
-            min_bytes=1,
-            max_bytes=1 << 20,
-            topics=[named(topic=TOPIC, partitions=[asked])],
-        )
-        response = await self._ask(leader, request, FETCH)
-        if response is None or not response.responses:
-            return position
-        line = response.responses[0].partitions[0]
-        error = ErrorCode.of(line.error_code)
-        if error is not ErrorCode.NONE:
-            if error not in RETRIED:
-                self.cluster.wrong(f"{self.partition} from {position} on: {error.name}")
-            return position
-        for batch in batches_of_any_magic(bytes(line.records or b"")):
-            for record in batch.records():
-                value = bytes(record.value)
-                if record.offset >= position and self.seen.setdefault(record.offset, value) != value:
-                    self.cluster.wrong(f"{record.offset} is {self.seen[record.offset]} and {value}")
-                position = max(position, record.offset + 1)
-        return position
-
-    async def _looked(self, end):
-        named, leader = ListOffsetsRequest.Topic, self._leader()
-        if leader is None:
-            return end
-        asked = named.Partition(
-            partition_index=self.partition, current_leader_epoch=self.epoch, timestamp=LATEST
-        )
-        request = ListOffsetsRequest(
-            replica_id=-1, topics=[named(name=TOPIC, partitions=[asked])]
-        )
-        response = await self._ask(leader, request, LIST_OFFSETS)
-        if response is None:
-            return end
-        line = response.topics[0].partitions[0]
-        if line.error_code:
-            return end
-        if line.offset < end:
-            self.cluster.wrong(f"{self.partition} ends at {line.offset}, and ended at {end}")
-        return max(end, line.offset)
-
-    def compare(self, content):
-        values = [bytes(value) for _, value in content]
-        there = {offset: bytes(value) for offset, value in content}
-        if len(set(values)) < len(values):
-            self.cluster.wrong(f"{self.partition} has values twice")
-        for kind, known in (("acknowledged", self.acked), ("seen", self.seen)):
-            for offset, value in known.items():
-                if there.get(offset) != value:
-                    self.cluster.wrong(f"{value!r} was {kind} at {offset}: {there.get(offset)!r}")
+            client.compare(contents[TopicPartition(TOPIC, client.partition)])

@@ -1,4 +1,4 @@
-"""Three whole brokers in one thread, what befalls them, and clients who keep count.
+"""Four whole brokers in one thread, what befalls them, and clients who keep count.
 
     cluster = VirtualCluster(path, seed=7)
     cluster.live(faults=10)
@@ -17,13 +17,15 @@ Owner: the event loop, a virtual one.
 """
 
 import asyncio
+from contextlib import suppress
 from random import Random
 
 from odradek.controller.assignment import Assignment
 from odradek.controller.store import paths
-from odradek.controller.store.base import Get
+from odradek.controller.store.base import Get, StoreError
 from odradek.controller.store.payloads.topic import LeaderAndIsr, TopicAssignment
 from odradek.controller.store.tree import Tree
+from odradek.protocol.errors import KafkaError
 from odradek.protocol.types import TopicPartition
 from tests.support.controller_scene import topic_id
 from tests.support.distant_store import DistantStore, Weather
@@ -32,7 +34,8 @@ from tests.support.virtual_brokers import SESSION_S, Lines, VirtualBroker
 from tests.support.virtual_clients import TOPIC, Client
 from tests.support.virtual_loop import VirtualLoop
 
-ASSIGNED = ((1, 2, 3), (2, 3, 1), (3, 1, 2))
+ASSIGNED = ((1, 2, 3), (2, 3, 4), (4, 1, 2))
+FACTOR = 3
 SETTINGS = {
     "min.insync.replicas": "2",
     "replica.lag.time.max.ms": "2000",
@@ -58,7 +61,7 @@ class VirtualCluster:
             number: VirtualBroker(
                 number, path / str(number), self.tree, self.lines, self.loop, **SETTINGS
             )
-            for number in (1, 2, 3)
+            for number in (1, 2, 3, 4)
         }
         self.violations, self.log = [], []
         self.leaders = {}
@@ -127,6 +130,8 @@ class VirtualCluster:
             self._cut_from_peers,
             self._cut_from_one,
             self._expire,
+            self._reassign,
+            self._reassign,
         ]
         if number in self.lines.cut or self.brokers[number].store.is_cut:
             faults = [self._heal, self._kill]
@@ -172,6 +177,17 @@ class VirtualCluster:
         if self.brokers[number].store.session_id:
             self.brokers[number].store.expire()
 
+    async def _reassign(self, number):
+        """A partition, by this broker, if it is the controller."""
+        place = TopicPartition(TOPIC, self.random.randrange(len(ASSIGNED)))
+        target = tuple(self.random.sample([*self.brokers], FACTOR))
+        for broker in [*self.lines.running.values()]:
+            controller = broker.parts.controller
+            if controller.is_active:
+                with suppress(KafkaError, StoreError):
+                    await controller.alter_reassignments({place: target})
+                    self.note(f"{place} shall be at {target}")
+
     async def _heal(self, number):
         self.note(f"heal {number}")
         if number in self.lines.running:
@@ -188,6 +204,22 @@ class VirtualCluster:
             if self.loop.time() > deadline_s:
                 raise TimeoutError(f"{is_so.__name__} is never so: {self.picture()}")
             await asyncio.sleep(0.1)
+
+    def node(self, path):
+        (node,) = self.tree.run(self.tool.session_id, [Get(path)], now_ms=0).outcomes
+        return node.value
+
+    @property
+    def assigned(self):
+        """Of each partition, the brokers that shall have it, as the tree says."""
+        topics = {each.topic_partition.topic for _, each in self.replicas}
+        return {
+            TopicPartition(topic, number): assignment.replicas
+            for topic in topics
+            for number, assignment in TopicAssignment.decode(
+                self.node(paths.topic(topic)), topic
+            ).partitions.items()
+        }
 
     @property
     def replicas(self):
@@ -230,34 +262,41 @@ class VirtualCluster:
     def _check_in_sync(self, client):
         """Whoever the tree has in sync may lead next, and has all that was acknowledged."""
         place = TopicPartition(TOPIC, client.partition)
-        get = Get(paths.partition_state(place))
-        (node,) = self.tree.run(self.tool.session_id, [get], now_ms=0).outcomes
-        state, end = LeaderAndIsr.decode(node.value), 1 + max(client.acked, default=-1)
+        state = LeaderAndIsr.decode(self.node(paths.partition_state(place)))
+        end = 1 + max(client.acked, default=-1)
         for number, each in self.replicas:
             is_in_sync = number in state.isr and each.topic_partition == place
             if is_in_sync and each.log.end_offset < end:
                 self.wrong(f"{each.log} of {number}, in sync, lacks what is before {end}")
 
     def is_whole(self):
-        """Every partition has a leader, and all are in sync."""
-        there = {each.topic_partition for _, each in self.replicas}
-        led = [
-            each
+        """Every partition has a leader, all are in sync, and none is on its way."""
+        led = {
+            each.topic_partition: each.leader
             for _, each in self.replicas
-            if each.leader is not None and len(each.leader.in_sync) == len(self.brokers)
-        ]
-        return len(led) == len(there) >= len(ASSIGNED)
+            if each.leader is not None and len(each.leader.in_sync) == FACTOR
+        }
+        assigned = self.assigned
+        return len(assigned) >= len(ASSIGNED) and all(
+            len(to) == FACTOR and place in led and led[place].in_sync == set(to)
+            for place, to in assigned.items()
+        )
 
     def is_settled(self):
         ends = {}
-        for _, each in self.replicas:
+        for each in self._assigned_replicas():
             log = each.log
             ends.setdefault(each.topic_partition, set()).update((log.high_watermark, log.end_offset))
         return self.is_whole() and all(len(each) == 1 for each in ends.values())
 
+    def _assigned_replicas(self):
+        """Not of brokers that were away when they were told to let go of it."""
+        assigned = self.assigned
+        return [each for number, each in self.replicas if number in assigned[each.topic_partition]]
+
     def _compare(self):
         contents = {}
-        for _, each in self.replicas:
+        for each in self._assigned_replicas():
             records = [(record.offset, record.value) for record in records_from(each.log)]
             if contents.setdefault(each.topic_partition, records) != records:
                 self.wrong(f"replicas of {each.topic_partition} differ")

@@ -9,6 +9,7 @@ Owner: the event loop, a virtual one.
 
 import asyncio
 
+from odradek.protocol.api.delete_records import DeleteRecordsRequest
 from odradek.protocol.api.fetch import FetchRequest
 from odradek.protocol.api.find_coordinator import FindCoordinatorRequest
 from odradek.protocol.api.list_offsets import ListOffsetsRequest
@@ -23,7 +24,9 @@ from tests.support.virtual_brokers import CLIENT
 TOPIC = "t"
 PRODUCE, FETCH, LIST_OFFSETS = 9, 12, 7
 FIND_COORDINATOR, OFFSET_COMMIT, OFFSET_FETCH = 4, 8, 8
-LATEST = -1
+DELETE_RECORDS = 2
+LATEST, EARLIEST = -1, -2
+HIGH_WATERMARK = -1
 #: What clients may try again.
 RETRIED = frozenset(
     {
@@ -143,6 +146,8 @@ class Client:
             return position
         line = response.responses[0].partitions[0]
         error = ErrorCode.of(line.error_code)
+        if error is ErrorCode.OFFSET_OUT_OF_RANGE:
+            return await self._begun_anew(leader, position)
         if error is not ErrorCode.NONE:
             if error not in RETRIED:
                 self.cluster.wrong(f"{self.partition} from {position} on: {error.name}")
@@ -156,24 +161,40 @@ class Client:
         return position
 
     async def _looked(self, end):
-        named, leader = ListOffsetsRequest.Topic, self._leader()
-        if leader is None:
+        leader = self._leader()
+        found = None if leader is None else await self._offset_at(leader, LATEST)
+        if found is None:
             return end
+        if found < end:
+            self.cluster.wrong(f"{self.partition} ends at {found}, and ended at {end}")
+        return max(end, found)
+
+    async def _begun_anew(self, leader, position):
+        """Where records were deleted, and only there, a position is refused."""
+        earliest = await self._offset_at(leader, EARLIEST)
+        if earliest is not None and earliest <= position:
+            self.cluster.wrong(f"{self.partition} from {position} on is refused: {earliest}")
+        return position if earliest is None else max(position, earliest)
+
+    async def _offset_at(self, leader, timestamp):
+        named = ListOffsetsRequest.Topic
         asked = named.Partition(
-            partition_index=self.partition, current_leader_epoch=self.epoch, timestamp=LATEST
+            partition_index=self.partition, current_leader_epoch=self.epoch, timestamp=timestamp
         )
-        request = ListOffsetsRequest(
-            replica_id=-1, topics=[named(name=TOPIC, partitions=[asked])]
-        )
+        request = ListOffsetsRequest(replica_id=-1, topics=[named(name=TOPIC, partitions=[asked])])
         response = await self._ask(leader, request, LIST_OFFSETS)
-        if response is None:
-            return end
-        line = response.topics[0].partitions[0]
-        if line.error_code:
-            return end
-        if line.offset < end:
-            self.cluster.wrong(f"{self.partition} ends at {line.offset}, and ended at {end}")
-        return max(end, line.offset)
+        line = None if response is None else response.topics[0].partitions[0]
+        return None if line is None or line.error_code else line.offset
+
+    async def delete_records(self):
+        """All that may be read now."""
+        named, leader = DeleteRecordsRequest.Topic, self._leader()
+        if leader is None:
+            return
+        entry = named.Partition(partition_index=self.partition, offset=HIGH_WATERMARK)
+        topic = named(name=TOPIC, partitions=[entry])
+        request = DeleteRecordsRequest(topics=[topic], timeout_ms=1000)
+        await self._ask(leader, request, DELETE_RECORDS)
 
     # What a group has come to
 
@@ -228,12 +249,13 @@ class Client:
     def _group(self):
         return f"group-{self.partition}"
 
-    def compare(self, content):
+    def compare(self, content, *, start):
+        """With what all replicas have; nothing is left before ``start``."""
         values = [bytes(value) for _, value in content]
         there = {offset: bytes(value) for offset, value in content}
         if len(set(values)) < len(values):
             self.cluster.wrong(f"{self.partition} has values twice")
         for kind, known in (("acknowledged", self.acked), ("seen", self.seen)):
             for offset, value in known.items():
-                if there.get(offset) != value:
+                if offset >= start and there.get(offset) != value:
                     self.cluster.wrong(f"{value!r} was {kind} at {offset}: {there.get(offset)!r}")

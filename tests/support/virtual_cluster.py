@@ -132,6 +132,7 @@ class VirtualCluster:
             self._expire,
             self._reassign,
             self._reassign,
+            self._delete_records,
         ]
         if number in self.lines.cut or self.brokers[number].store.is_cut:
             faults = [self._heal, self._kill]
@@ -178,15 +179,19 @@ class VirtualCluster:
             self.brokers[number].store.expire()
 
     async def _reassign(self, number):
-        """A partition, by this broker, if it is the controller."""
+        """One of the partitions, by whoever thinks that it is the controller."""
         place = TopicPartition(TOPIC, self.random.randrange(len(ASSIGNED)))
         target = tuple(self.random.sample([*self.brokers], FACTOR))
         for broker in [*self.lines.running.values()]:
             controller = broker.parts.controller
             if controller.is_active:
-                with suppress(KafkaError, StoreError):
-                    await controller.alter_reassignments({place: target})
+                with suppress(KafkaError, StoreError, TimeoutError):
+                    async with asyncio.timeout(2):
+                        await controller.alter_reassignments({place: target})
                     self.note(f"{place} shall be at {target}")
+
+    async def _delete_records(self, number):
+        await self.random.choice(self.clients).delete_records()
 
     async def _heal(self, number):
         self.note(f"heal {number}")
@@ -283,22 +288,34 @@ class VirtualCluster:
         )
 
     def is_settled(self):
-        ends = {}
-        for each in self._assigned_replicas():
-            log = each.log
-            ends.setdefault(each.topic_partition, set()).update((log.high_watermark, log.end_offset))
-        return self.is_whole() and all(len(each) == 1 for each in ends.values())
+        """All replicas have the same, and know it; none begins before its leader."""
+        for logs in self._logs().values():
+            leaders, *others = logs
+            ends = {end for each in logs for end in (each.high_watermark, each.end_offset)}
+            if len(ends) > 1 or any(each.start_offset < leaders.start_offset for each in others):
+                return False
+        return self.is_whole()
 
-    def _assigned_replicas(self):
-        """Not of brokers that were away when they were told to let go of it."""
-        assigned = self.assigned
-        return [each for number, each in self.replicas if number in assigned[each.topic_partition]]
+    def _logs(self):
+        """Of each partition, the leader's first; not those that brokers should have let go of."""
+        logs, assigned = {}, self.assigned
+        for number, each in sorted(self.replicas, key=lambda replica: replica[1].leader is None):
+            if number in assigned[each.topic_partition]:
+                logs.setdefault(each.topic_partition, []).append(each.log)
+        return logs
 
     def _compare(self):
-        contents = {}
-        for each in self._assigned_replicas():
-            records = [(record.offset, record.value) for record in records_from(each.log)]
-            if contents.setdefault(each.topic_partition, records) != records:
-                self.wrong(f"replicas of {each.topic_partition} differ")
+        contents, starts = {}, {}
+        for place, logs in self._logs().items():
+            # One that led may have deleted more than the next leader ever heard of.
+            start = starts[place] = max(each.start_offset for each in logs)
+            found = [
+                [(record.offset, record.value) for record in records_from(each, start)]
+                for each in logs
+            ]
+            contents[place] = found[0]
+            if any(each != found[0] for each in found):
+                self.wrong(f"replicas of {place} differ")
         for client in self.clients:
-            client.compare(contents[TopicPartition(TOPIC, client.partition)])
+            place = TopicPartition(TOPIC, client.partition)
+            client.compare(contents[place], start=starts[place])

@@ -1,7 +1,7 @@
 """Four whole brokers in one thread, what befalls them, and clients who keep count.
 
     cluster = VirtualCluster(path, seed=7)
-    cluster.live(faults=10)
+    cluster.live(cluster.befall(10))
 
 Clients (virtual_clients.py) write to each partition, read it, and commit how far they have come.
 What must never be is in ``violations``:
@@ -43,6 +43,17 @@ SETTINGS = {
     "leader.imbalance.check.interval.seconds": "7",
     "offsets.topic.num.partitions": "2",
 }
+FAULTS = (
+    "_kill",
+    "_stop",
+    "isolate",
+    "_cut_from_peers",
+    "_cut_from_one",
+    "_expire",
+    "_reassign",
+    "_reassign",
+    "_delete_records",
+)
 PAUSES_S = (0.01, 0.1, 0.5, 2, 5)
 PATIENCE_S = 120
 
@@ -67,15 +78,15 @@ class VirtualCluster:
         self.leaders = {}
         self.clients = [Client(self, number) for number in range(len(ASSIGNED))]
 
-    def live(self, faults):
-        """From the beginning to the end."""
+    def live(self, story):
+        """From the beginning to the end; the story is told when all are there."""
         try:
-            self.loop.run_until_complete(self._live(faults))
+            self.loop.run_until_complete(self._live(story))
         finally:
             self.loop.run_until_complete(self._end())
             self.loop.close()
 
-    async def _live(self, faults):
+    async def _live(self, story):
         await self.tool.open_session()
         for broker in self.brokers.values():
             broker.path.mkdir(parents=True)
@@ -84,6 +95,10 @@ class VirtualCluster:
         value = TopicAssignment(assigned, topic_id(TOPIC)).encode()
         await self.tool.create(paths.topic(TOPIC), value)
         await self.until(self.is_whole)
+        await story
+
+    async def befall(self, faults):
+        """So many of them; then all becomes quiet, and is compared."""
         self.weather.is_calm = False
         for client in self.clients:
             client.start()
@@ -93,7 +108,7 @@ class VirtualCluster:
         self.note("calm")
         self.weather.is_calm = True
         for each in self.brokers:
-            await self._heal(each)
+            await self.heal(each)
         await self.until(self.is_whole)
         for client in self.clients:
             await client.stop()
@@ -121,24 +136,14 @@ class VirtualCluster:
     async def _befall(self):
         number = self.random.choice([*self.brokers])
         if number not in self.lines.running:
-            await self._heal(number)
+            await self.heal(number)
             return
-        faults = [
-            self._kill,
-            self._stop,
-            self._isolate,
-            self._cut_from_peers,
-            self._cut_from_one,
-            self._expire,
-            self._reassign,
-            self._reassign,
-            self._delete_records,
-        ]
+        faults = FAULTS
         if number in self.lines.cut or self.brokers[number].store.is_cut:
-            faults = [self._heal, self._kill]
+            faults = ("heal", "_kill")
         fault = self.random.choice(faults)
-        self.note(f"{fault.__name__} {number}")
-        await fault(number)
+        self.note(f"{fault} {number}")
+        await getattr(self, fault)(number)
 
     async def _kill(self, number):
         broker, session = self.brokers[number], self.brokers[number].store
@@ -156,7 +161,7 @@ class VirtualCluster:
         await broker.kill()
         await broker.store.close()
 
-    async def _isolate(self, number):
+    async def isolate(self, number):
         self.lines.cut.add(number)
         session = self.brokers[number].store
         session.is_cut = True
@@ -179,9 +184,11 @@ class VirtualCluster:
             self.brokers[number].store.expire()
 
     async def _reassign(self, number):
-        """One of the partitions, by whoever thinks that it is the controller."""
         place = TopicPartition(TOPIC, self.random.randrange(len(ASSIGNED)))
-        target = tuple(self.random.sample([*self.brokers], FACTOR))
+        await self.reassign(place, tuple(self.random.sample([*self.brokers], FACTOR)))
+
+    async def reassign(self, place, target):
+        """By whoever thinks that it is the controller."""
         for broker in [*self.lines.running.values()]:
             controller = broker.parts.controller
             if controller.is_active:
@@ -193,7 +200,7 @@ class VirtualCluster:
     async def _delete_records(self, number):
         await self.random.choice(self.clients).delete_records()
 
-    async def _heal(self, number):
+    async def heal(self, number):
         self.note(f"heal {number}")
         if number in self.lines.running:
             self.lines.mend(number)

@@ -202,8 +202,8 @@ class VirtualCluster:
 
     async def heal(self, number):
         self.note(f"heal {number}")
+        self.lines.mend(number)
         if number in self.lines.running:
-            self.lines.mend(number)
             self.brokers[number].store.mend()
         else:
             await self.brokers[number].start()

@@ -1,13 +1,14 @@
 """Whole brokers in one thread: real parts on real logs, without sockets, threads and clocks.
 
-Everything that travels, or sleeps in the kernel, is delayed as the weather has it.  A cut is a cable
-that is pulled: what is on its way arrives when the cable is back.  Clients are never cut off.
+Everything that travels, or sleeps in the kernel, is delayed as the weather has it.  A cut is a
+cable that is pulled: what is on its way arrives when it is back.  Clients are never cut off.
 
 Owner: the event loop, a virtual one.
 """
 
 import asyncio
 from collections import defaultdict
+from contextlib import suppress
 
 from odradek.broker.assembly import Assembly, Ground
 from odradek.broker.background import Background
@@ -57,7 +58,7 @@ class DistantSession(DistantStore):
             super().tell(listener, event)
 
     async def _sent(self):
-        while self.is_cut:
+        while self.is_cut:  # noqa: ASYNC110 - no time passes by that
             await asyncio.sleep(LOOK_EVERY_S)
         return await super()._sent()
 
@@ -82,7 +83,7 @@ class Lines:
 
     async def travel(self, source, target):
         await asyncio.sleep(self.weather.delay_s())
-        while self._is_cut({source, target}):
+        while self._is_cut({source, target}):  # noqa: ASYNC110 - likewise
             await asyncio.sleep(LOOK_EVERY_S)
         if self.weather.happens(LOST):
             raise ConnectionResetError("lost")
@@ -160,9 +161,10 @@ class VirtualDisk:
         return call(*arguments)
 
     async def carry_out(self, work):
-        if not work.is_exclusive:
-            return await self._carry_out(work)
-        async with self._turns[work.directory]:
+        if work.is_exclusive:
+            async with self._turns[work.directory]:
+                await self._carry_out(work)
+        else:
             await self._carry_out(work)
 
     async def _carry_out(self, work):
@@ -172,16 +174,16 @@ class VirtualDisk:
 
     async def carry_out_all(self, works, *, at_once=1):
         for work in works:
-            try:
+            with suppress(KafkaStorageError):
                 await self.carry_out(work)
-            except KafkaStorageError:
-                continue
 
     def close(self):
-        pass
+        """There is nothing to wait for."""
 
 
 class VirtualAssembly(Assembly):
+    """Its clients of other brokers are virtual, too."""
+
     def __init__(self, ground, lines):
         self._lines = lines
         super().__init__(ground)
@@ -272,12 +274,10 @@ class VirtualBroker:
     async def hand_over(self):
         """As a broker that is told to stop does."""
         for _ in range(3):
-            try:
+            with suppress(KafkaError, TimeoutError):
                 async with asyncio.timeout(5):
                     if not await self.parts.controller_client.shut_down():
                         return
-            except (KafkaError, TimeoutError):
-                pass
             await asyncio.sleep(0.5)
 
     async def kill(self):

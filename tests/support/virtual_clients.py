@@ -152,11 +152,15 @@ class Client:
             if error not in RETRIED:
                 self.cluster.wrong(f"{self.partition} from {position} on: {error.name}")
             return position
-        for batch in batches_of_any_magic(bytes(line.records or b"")):
+        return self._taken(bytes(line.records or b""), position)
+
+    def _taken(self, records, position):
+        for batch in batches_of_any_magic(records):
             for record in batch.records():
                 value = bytes(record.value)
-                if record.offset >= position and self.seen.setdefault(record.offset, value) != value:
-                    self.cluster.wrong(f"{record.offset} is {self.seen[record.offset]} and {value}")
+                first = self.seen.setdefault(record.offset, value)
+                if first != value:
+                    self.cluster.wrong(f"{record.offset} is {first} and {value}")
                 position = max(position, record.offset + 1)
         return position
 

@@ -304,7 +304,13 @@ def _control(broker: Services) -> list[Route]:
         Route(ApiKey.STOP_REPLICA, partial(stop_replica.handle, replicas, fence)),
         Route(
             ApiKey.UPDATE_METADATA,
-            partial(update_metadata.handle, broker.cluster, fence, broker.partitions_deleted),
+            partial(
+                update_metadata.handle,
+                broker.cluster,
+                replicas,
+                fence,
+                broker.partitions_deleted,
+            ),
         ),
         Route(ApiKey.CONTROLLED_SHUTDOWN, partial(controlled_shutdown.handle, controller)),
         Route(ApiKey.ALTER_PARTITION, partial(alter_partition.handle, controller)),

@@ -84,6 +84,9 @@ class Wanted:
 
     def ask(self, asked: Asked) -> None:
         """From another offset, or in another epoch, than before."""
+        if asked.current_leader_epoch != self.asked.current_leader_epoch:
+            # The last answer may have come when its epoch was over, and not have been taken.
+            self.told_high_watermark = NOT_TOLD
         self.asked = asked
         self.role = None
 

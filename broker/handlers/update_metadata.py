@@ -1,16 +1,23 @@
 """UpdateMetadata: the controller sends the picture of the cluster, or what has changed in it.
 
 Kafka obeys ``type`` FULL only where a cluster moves to KRaft; here it means what it says.
+
+A broker whose session was over, and that lives on, was not there to be told to stop what was given
+to others meanwhile: the picture tells it.  (Kafka's goes on to lead it, in an epoch that is over.)
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Protocol
 
 from odradek.broker.call import Call
 from odradek.broker.handlers.leader_and_isr import Fence, check_fence
-from odradek.protocol.api.update_metadata import UpdateMetadataRequest, UpdateMetadataResponse
+from odradek.protocol.api.update_metadata import (
+    UpdateMetadataPartitionState,
+    UpdateMetadataRequest,
+    UpdateMetadataResponse,
+)
 from odradek.protocol.error_codes import ErrorCode
 from odradek.protocol.types import TopicPartition
 
@@ -21,8 +28,17 @@ class Cluster(Protocol):
     def update(self, request: UpdateMetadataRequest, /) -> Sequence[TopicPartition]: ...
 
 
+class Replicas(Protocol):
+    """Whoever has to know which of its partitions are others' by now."""
+
+    def told_of(
+        self, partition: TopicPartition, state: UpdateMetadataPartitionState, /
+    ) -> None: ...
+
+
 def handle(
     cluster: Cluster,
+    replicas: Replicas,
     fence: Fence,
     partitions_deleted: Callable[[Sequence[TopicPartition]], None],
     call: Call[UpdateMetadataRequest],
@@ -31,6 +47,18 @@ def handle(
     request = call.request
     check_fence(fence, request)
     deleted = cluster.update(request)
+    for partition, state in _states(request):
+        replicas.told_of(partition, state)
     if deleted:
         partitions_deleted(deleted)
     return UpdateMetadataResponse(error_code=ErrorCode.NONE.code)
+
+
+def _states(
+    request: UpdateMetadataRequest,
+) -> Iterator[tuple[TopicPartition, UpdateMetadataPartitionState]]:
+    for state in request.ungrouped_partition_states:
+        yield TopicPartition(state.topic_name, state.partition_index), state
+    for topic in request.topic_states:
+        for state in topic.partition_states:
+            yield TopicPartition(topic.topic_name, state.partition_index), state

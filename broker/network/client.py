@@ -68,6 +68,8 @@ class BrokerClient:
                 return answer
             except asyncio.IncompleteReadError as cut:
                 raise ConnectionResetError(f"{self} closed the connection") from cut
+            except TimeoutError as late:
+                raise TimeoutError(str(late) or f"{self} does not answer in time") from late
             finally:
                 self._limit = None
                 if not is_answered:

@@ -21,6 +21,7 @@ from odradek.broker.replicas.leader import LeaderRole
 from odradek.broker.replicas.partition import InSync, Partition
 from odradek.broker.turns import Turn
 from odradek.protocol.api.leader_and_isr import LeaderAndIsrPartitionState
+from odradek.protocol.api.update_metadata import UpdateMetadataPartitionState
 from odradek.protocol.errors import (
     FencedLeaderEpoch,
     InconsistentTopicId,
@@ -266,6 +267,23 @@ class ReplicaManager:
             self._tell_of_role(known)
             if is_deleted:
                 del self._partitions[partition]
+
+    def told_of(self, partition: TopicPartition, state: UpdateMetadataPartitionState) -> None:
+        """Whoever was away, and not told to stop, leaves it to those who have it in a later epoch.
+
+        The log is kept: ``stop`` may follow, which deletes it, or this broker get it back.
+        """
+        known = self._partitions.get(partition)
+        if (
+            known is not None
+            and self.broker_id not in state.replicas
+            and state.leader_epoch > known.leader_epoch
+        ):
+            log.info("%s has been given to brokers %s", partition, state.replicas)
+            self._fetch_no_more(partition)
+            known.end(NotLeader(f"{partition} is not on broker {self.broker_id} any more"))
+            self._tell_of_role(known)
+            del self._partitions[partition]
 
     async def delete(
         self, partitions: Iterable[TopicPartition]

@@ -14,6 +14,7 @@ import asyncio
 from dataclasses import dataclass
 from functools import partial
 from random import Random
+from types import SimpleNamespace
 from typing import Any
 
 from odradek.broker.call import Peer
@@ -110,7 +111,8 @@ def _keep_informed(controlled: ControlledCluster, broker: int, known: MetadataCa
 
     async def also_known(to: int, request: ControlRequest) -> None:
         if to == broker and isinstance(request, UpdateMetadataRequest):
-            update_metadata.handle(known, fence, lambda deleted: None, called(request))
+            replicas = SimpleNamespace(told_of=lambda partition, state: None)
+            update_metadata.handle(known, replicas, fence, lambda deleted: None, called(request))
         await before(to, request)
 
     controlled.brokers.on_the_way_back = also_known

@@ -136,3 +136,11 @@ async def test_what_it_is_told_nothing_of_is_not_kept_up_with(tmp_path):
     scene.now_ms += 10 * LAG_MS
     scene.ask()
     assert scene.laggards() == [4]
+
+
+async def test_what_was_told_in_an_epoch_that_is_over_is_told_again(tmp_path):
+    """The follower had heard of the next one before the answer came, and took nothing of it."""
+    scene = Scene(tmp_path)
+    scene.lead(0, epoch=1, replicas=(BROKER, FOLLOWER))
+    response = scene.ask(asked(0, 1, log_start_offset=0, current_leader_epoch=1))
+    assert list(numbers(response)) == [0]

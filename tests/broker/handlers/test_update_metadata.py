@@ -11,11 +11,21 @@ from tests.support.calls import answer, as_sent, versions_of
 from tests.support.metadata_updates import GOING, cluster, live_broker, state, update
 
 
-def told(known, request, *, fence=None, deleted=None, version=8):
-    noted = [] if deleted is None else deleted
+class Replicas:
+    """Notes what is told of partitions."""
+
+    def __init__(self):
+        self.told = {}
+
+    def told_of(self, partition, state):
+        self.told[partition] = state.replicas
+
+
+def told(known, request, *, replicas=None, fence=None, deleted=None, version=8):
+    noted, replicas = [] if deleted is None else deleted, replicas or Replicas()
     fence = fence or ControllerFence(lambda: 5)
     return answer(
-        update_metadata.handle, known, fence, noted.append, request, version=version
+        update_metadata.handle, known, replicas, fence, noted.append, request, version=version
     ).error_code
 
 
@@ -35,7 +45,10 @@ def test_it_is_understood_in_every_version(version):
         request.topic_states = update({"t": [state()]}).topic_states
     else:
         request.ungrouped_partition_states = [state(topic="t")]
-    assert told(known, as_sent(request, version=version), version=version) == 0
+    replicas = Replicas()
+    arrived = as_sent(request, version=version)
+    assert told(known, arrived, replicas=replicas, version=version) == 0
+    assert replicas.told == {TopicPartition("t", 0): [1, 2]}
     assert known.partition("t", 0).replicas == [1, 2]
     listener = "PLAINTEXT" if version < 3 else "INSIDE"
     assert known.leader_node("t", 0, listener=listener).host == "inside1"

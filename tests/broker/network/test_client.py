@@ -159,6 +159,16 @@ async def test_whoever_still_waits_for_a_connection_is_told_when_the_client_is_c
     assert [task.result() for task in waiting] == [TimeoutError, ConnectionAbortedError]
 
 
+async def test_that_nobody_answered_is_said(monkeypatch):
+    async def never(*_, **__):
+        await asyncio.Event().wait()
+
+    monkeypatch.setattr(asyncio, "open_connection", never)
+    client = BrokerClient("127.0.0.1", 9092, client_id="c", timeout_s=0)
+    with pytest.raises(TimeoutError, match="does not answer in time"):
+        await client.send(REQUEST, version=4)
+
+
 async def refused(client):
     try:
         await client.send(REQUEST, version=4)

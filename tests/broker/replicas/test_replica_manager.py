@@ -5,6 +5,7 @@ from types import SimpleNamespace
 
 import pytest
 
+from odradek.protocol.api.update_metadata import UpdateMetadataPartitionState
 from odradek.protocol.errors import (
     FencedLeaderEpoch,
     InconsistentTopicId,
@@ -96,6 +97,35 @@ async def test_a_partition_that_has_no_replica_here_is_not_made(tmp_path):
     with pytest.raises(UnknownTopicOrPartition):
         hosting.lead(leader=OTHER, replicas=(OTHER,))
     assert hosting.logs.find(EVENTS) is None
+
+
+async def test_what_was_given_to_others_meanwhile_is_left_to_them(tmp_path):
+    """The broker's session was over, and nobody could tell it to stop."""
+    hosting, left = Hosting(tmp_path), []
+    hosting.replicas.roles["events"] = SimpleNamespace(leads=print, leads_no_more=left.append)
+    partition = hosting.lead(epoch=3, replicas=(BROKER, OTHER))
+    hosting.replicas.told_of(EVENTS, seen(replicas=[OTHER], epoch=3))
+    hosting.replicas.told_of(EVENTS, seen(replicas=[OTHER, BROKER], epoch=4))
+    assert hosting.replicas.partition(*EVENTS) is partition
+    hosting.replicas.told_of(EVENTS, seen(replicas=[OTHER], epoch=4))
+    with pytest.raises(NotLeader):
+        hosting.replicas.partition(*EVENTS)
+    assert partition.leader is None
+    assert left == [0]
+    again = hosting.lead(leader=OTHER, epoch=5, replicas=(BROKER, OTHER))
+    assert again.log is partition.log
+
+
+def seen(*, replicas, epoch):
+    return UpdateMetadataPartitionState(
+        partition_index=0,
+        controller_epoch=1,
+        leader=OTHER,
+        leader_epoch=epoch,
+        isr=[OTHER],
+        zk_version=epoch,
+        replicas=replicas,
+    )
 
 
 async def test_whoever_waits_for_a_log_that_is_replaced_is_told_at_once(tmp_path):

@@ -176,8 +176,8 @@ class Router:
     ) -> PartsLater:
         if stages is not None:
             stages.returned()
-        elif isinstance(waiting, Promised):
-            finish = partial(self._finished, route, call, waiting.finish)
+        if isinstance(waiting, Promised):
+            finish = partial(self._finished, route, call, waiting.finish, stages)
             return Promised(waiting.future, finish, ends_alone=waiting.ends_alone)
         if isinstance(waiting, Parked):
             # Made when it is awaited, which may never be.
@@ -186,11 +186,16 @@ class Router:
         return self._awaited(route, call, lambda: waiting, stages)
 
     def _finished(
-        self, route: Route, call: Call[Any], finish: Callable[[Any], Message], brought: Any
+        self,
+        route: Route,
+        call: Call[Any],
+        finish: Callable[[Any], Message],
+        stages: Stages | None,
+        brought: Any,
     ) -> Parts | None:
         answer = route.told(call, finish, brought)
         assert answer is None or isinstance(answer, Message), answer
-        return self._parts(call, answer, None)
+        return self._parts(call, answer, stages)
 
     async def _awaited(
         self,

@@ -16,7 +16,12 @@ from struct import Struct
 from typing import NamedTuple
 
 from odradek.protocol.errors import CorruptMessage
-from odradek.protocol.records.batch import LOG_OVERHEAD_BYTES, MAGIC, whole_batch_bytes
+from odradek.protocol.records.batch import (
+    LOG_OVERHEAD_BYTES,
+    MAGIC,
+    RecordBatch,
+    whole_batch_bytes,
+)
 from odradek.protocol.records.record_set import AnyBatch, batch_at
 from odradek.storage import files
 
@@ -46,6 +51,12 @@ class BatchPlace(NamedTuple):
 
     def holds(self, offset: int) -> bool:
         return self.base_offset <= offset <= self.last_offset
+
+
+def place_of(batch: AnyBatch, position: int) -> BatchPlace:
+    """As it would be found there: what a wrapper of old begins with is in what it wraps."""
+    base_offset = batch.base_offset if isinstance(batch, RecordBatch) else batch.last_offset
+    return BatchPlace(position, batch.size_bytes, base_offset, batch.last_offset)
 
 
 def headers(descriptor: int, *, start: int, end: int) -> Iterator[BatchPlace]:

@@ -152,9 +152,8 @@ class LogSegment:
             size_bytes = batch.size_bytes
             self.note(position, size_bytes, batch.last_offset, batch.max_timestamp)
             position += size_bytes
+        self._newest = batch_scan.place_of(batch, position - size_bytes)
         self.size_bytes = position
-        at = position - size_bytes
-        self._newest = BatchPlace(at, size_bytes, batch.base_offset, batch.last_offset)
 
     def note(self, position: int, size_bytes: int, last_offset: int, max_timestamp: int) -> None:
         """Index a batch that is being written, or was found, at ``position``; positions ascend."""

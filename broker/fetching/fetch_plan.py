@@ -48,6 +48,7 @@ class FetchPlan:
         "_unknown",
         "_wanted",
         "found",
+        "is_large",
     )
 
     def __init__(
@@ -57,17 +58,14 @@ class FetchPlan:
         self._heard = heard
         self._reading = reading
         self._wanted = wanted
+        #: Whether it has to be, or was, read in turns.
+        self.is_large = len(wanted) > FEW
         self._unknown: list[Wanted] = []
         self._is_first_pass = True
         self._size_bytes = 0
         self._has_news = False
         #: Each with its line, as of the last ``read``; those that are passed over are not here.
         self.found: list[Wanted] = []
-
-    @property
-    def is_large(self) -> bool:
-        """Whether it has to be read in turns."""
-        return len(self._wanted) > FEW
 
     @property
     def has_records(self) -> bool:
@@ -84,15 +82,20 @@ class FetchPlan:
 
     async def wait_until_enough(self, timeout_s: float) -> None:
         """Or until the time is over; what there is then is ``found``.  For many (FetchWait)."""
-        loop, stir = asyncio.get_running_loop(), Stir()
-        late_s = loop.time() + timeout_s
-        timer, places = loop.call_at(late_s, stir.wake), self.places()
+        stir, is_late = Stir(), False
+
+        def expire() -> None:
+            nonlocal is_late
+            is_late = True
+            stir.wake()
+
+        timer, places = asyncio.get_running_loop().call_later(timeout_s, expire), self.places()
         stand(stir, places)
         try:
             while True:
                 # Once it is watched: something may have been appended since it was last read.
                 await self.read_in_turns()
-                if loop.time() >= late_s or self.is_enough():
+                if is_late or self.is_enough():
                     return
                 self.forget()
                 await stir.next()
@@ -122,11 +125,15 @@ class FetchPlan:
 
     async def read_in_turns(self) -> None:
         """The same, for many."""
+        self.is_large = True
         turn = Turn()
         for _ in self._going_over():
             if turn.is_over:
                 await turn.next()
-        # Another request of the session, which should not have come, may have forgotten some.
+        self.forget_gone()
+
+    def forget_gone(self) -> None:
+        """Another request of the session, which should not have come, may have forgotten some."""
         self.found = [wanted for wanted in self.found if wanted.line is not None]
 
     def _going_over(self) -> Iterator[None]:

@@ -59,5 +59,5 @@ class FetchWait:
     def _ended(self, over: asyncio.Future[Exception | None]) -> None:
         self._timer.cancel()
         leave(self, self._places)
-        if over.cancelled():
+        if over.cancelled() or over.result() is not None:
             self._plan.forget()

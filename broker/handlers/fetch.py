@@ -144,6 +144,7 @@ class Answering:
     def _waited(self, plan: FetchPlan, failure: Exception | None) -> FetchResponse:
         if failure is not None:
             raise failure
+        plan.forget_gone()  # since the turn in which it was read
         return self.response(plan)
 
     async def converted(self, plan: FetchPlan) -> FetchResponse:

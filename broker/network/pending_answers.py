@@ -76,8 +76,7 @@ class PendingAnswers:
         """Call ``deliver`` with what becomes of it, and before, if it is parked meanwhile."""
         is_parked = isinstance(answer, Parked)
         if is_parked and peer.is_gone:
-            if isinstance(answer, Promised):
-                answer.future.cancel()
+            _take_back(answer)
             deliver(None)
             return
         name = peer.connection_id
@@ -122,6 +121,7 @@ class PendingAnswers:
             waiting.is_parked = isinstance(later, Parked)
             if isinstance(later, Parked):
                 if waiting.peer.is_gone:
+                    _take_back(later)
                     return None
                 waiting.deliver(later)
             later = await later
@@ -150,3 +150,9 @@ class PendingAnswers:
         if task.cancelled() and self._waiting.get(name) is waiting:
             del self._waiting[name]
             waiting.deliver(FAILED)
+
+
+def _take_back(answer: Awaitable[Answer]) -> None:
+    """Nobody waits for it: what would be kept for it need not be."""
+    if isinstance(answer, Promised):
+        answer.future.cancel()

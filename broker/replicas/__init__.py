@@ -11,6 +11,7 @@ followed.py          a partition that it fetches, and whether it may now
 follower_session.py  what its leader is told of what it wants
 throttles.py         how fast replicas are copied, at most
 truncation.py        where a log is cut that has parted from its leader's
+log_copies.py        what a copy of a log has in common with it
 waiter.py            who waits at a partition until something stirs
 watermark.py         a number that grows, and those who wait for it
 controller_fence.py  which controller is obeyed

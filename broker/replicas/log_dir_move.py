@@ -24,12 +24,13 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Callable, Coroutine
-from contextlib import AbstractContextManager, asynccontextmanager, nullcontext
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
+from contextlib import AbstractContextManager, asynccontextmanager, contextmanager, nullcontext
 from typing import Any, Protocol
 from weakref import WeakValueDictionary
 
 from odradek.broker.disk import Disk
+from odradek.broker.replicas.log_copies import follow, header_at, same_epochs_end
 from odradek.broker.replicas.partition import Partition
 from odradek.broker.replicas.throttles import Rate
 from odradek.protocol.errors import (
@@ -40,14 +41,13 @@ from odradek.protocol.errors import (
     UnknownTopicOrPartition,
 )
 from odradek.protocol.file_region import FileRegion
-from odradek.protocol.records.batch import HEADER_BYTES
 from odradek.protocol.types import TopicPartition
 from odradek.storage import files
-from odradek.storage.log import Log
 from odradek.storage.manager.directory import LogDirectory
 from odradek.storage.manager.disk_work import DiskWork
 from odradek.storage.manager.hosted_log import HostedLog
 from odradek.storage.manager.log_manager import LogManager
+from odradek.storage.manager.moving import unmarking
 from odradek.storage.paths import Purpose, new_directory_name
 
 log = logging.getLogger(__name__)
@@ -56,6 +56,8 @@ log = logging.getLogger(__name__)
 SLICE_BYTES = 256 * 1024
 #: How soon a copy that is held up sees that it may go on faster.
 LONGEST_REST_S = 1.0
+#: For how long at most a log is not synced, so that its copy is synced as far.
+HELD_MAX_S = 1.0
 _FILE_NAME_LENGTH_MAX = 255
 
 Start = Callable[[Coroutine[Any, Any, None], str], "asyncio.Task[None]"]
@@ -172,7 +174,7 @@ class LogDirMoves:
         self._replicas.wake(partition)
 
     async def _give_up(self, partition: TopicPartition) -> None:
-        task = self._tasks.pop(partition, None)
+        task = self._tasks.get(partition)  # until it has ended, lest another begins
         if task is not None:
             task.cancel()
             await asyncio.wait([task])
@@ -180,6 +182,8 @@ class LogDirMoves:
         if current is not None:
             async with self._held_off(current):
                 await self._remove_copy(partition)
+                if current.is_marked:
+                    await self._disk.carry_out(unmarking(current))
 
     async def _remove_copy(self, partition: TopicPartition) -> None:
         if self._logs.find_future(partition) is not None:
@@ -257,15 +261,28 @@ class LogDirMove:
             with held:
                 for work in self._logs.prepare_move(partition, now_ms=self._now_ms()):
                     await self._disk.carry_out(work)
-                # What came meanwhile is little: it is copied, and nothing can come in between.
+                await self._catch_up()  # with what came meanwhile
+                # What is left is little: it is copied, and nothing can come in between.
                 if self._has_same_records and self._copy_rest():
                     naming = self._logs.finish_move(partition)
                 if naming is not None:
                     on_swapped()
             # One that is synced at every append would be ahead of a slower disk every time.
-            held = self._current.syncs_held()
+            held = self._syncs_held()
         await self._disk.carry_out(naming)
         await self._disk.carry_out_all(self._logs.deletions(now_ms=self._now_ms()))
+
+    @contextmanager
+    def _syncs_held(self) -> Iterator[None]:
+        """Not for long: a disk that hangs is not to hold up what is written to another."""
+        current = self._current
+        current.hold_syncs()
+        timer = asyncio.get_running_loop().call_later(HELD_MAX_S, current.release_syncs)
+        try:
+            yield
+        finally:
+            timer.cancel()
+            current.release_syncs()
 
     def _compare(self) -> None:
         """At first, and when the log has been opened again (mending.py): it may end earlier now."""
@@ -307,7 +324,7 @@ class LogDirMove:
         if current.log.settings.is_compacted:
             return start  # tombstones may be gone that speak of what the copy still has
         end = same_epochs_end(current.log, future.log)
-        if start < end and _header_at(current, end - 1) != _header_at(future, end - 1):
+        if start < end and header_at(current, end - 1) != header_at(future, end - 1):
             return start
         return end
 
@@ -351,47 +368,13 @@ class LogDirMove:
                 records = files.read_at(region.descriptor, region.length, region.position)
             self._append(records)
         with self._current as source, self._future as copy:
-            _follow(copy, source)  # an empty log may have an epoch, too
+            follow(copy, source)  # an empty log may have an epoch, too
         return self._future.log.end_offset == self._current.log.end_offset
 
     def _append(self, records: bytes) -> None:
         with self._current as source, self._future as copy:
             copy.append_as_follower(bytearray(records), now_ms=self._now_ms())
-            has_moved = _follow(copy, source)
+            has_moved = follow(copy, source)
         self._rate.record(len(records))
         if has_moved:
             self._on_start_moved()
-
-
-def same_epochs_end(one: Log, other: Log) -> int:
-    """Up to where two logs have records of the same leaders."""
-    start = max(one.start_offset, other.start_offset)
-    end = min(one.end_offset, other.end_offset)
-    entries = (*one.epochs.entries, *other.epochs.entries)
-    for offset in sorted({start, *(entry.start_offset for entry in entries)}):
-        is_shared = start <= offset < end
-        if is_shared and one.epochs.epoch_of(offset) != other.epochs.epoch_of(offset):
-            return offset
-    return end
-
-
-def _header_at(hosted: HostedLog, offset: int) -> bytes:
-    """Of the batch that holds the offset, with its checksum; nothing if there is none."""
-    with hosted as log:
-        region = log.read(offset, max_bytes=HEADER_BYTES, up_to=log.end_offset)
-        length = min(region.length, HEADER_BYTES)
-        return files.read_at(region.descriptor, length, region.position) if length else b""
-
-
-def _follow(copy: Log, source: Log) -> bool:
-    """What no batch tells: both ends of what may be read, and an epoch without records yet.
-
-    Whether the copy begins later now.
-    """
-    seen = min(source.high_watermark, copy.end_offset)
-    if seen > copy.high_watermark:
-        copy.advance_high_watermark(seen)
-    latest = source.epochs.latest
-    if latest is not None and latest.start_offset == copy.end_offset == source.end_offset:
-        copy.epochs.assign(latest.epoch, start_offset=latest.start_offset)
-    return copy.advance_start(min(source.start_offset, copy.high_watermark))

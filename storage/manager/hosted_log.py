@@ -19,8 +19,7 @@ Owner: the event loop.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from types import TracebackType
@@ -169,13 +168,13 @@ class HostedLog:
             is_pointless=is_pointless,
         )
 
-    @contextmanager
-    def syncs_held(self) -> Iterator[None]:
-        """None is planned meanwhile: its copy in another directory is being synced as far as it."""
+    def hold_syncs(self) -> None:
+        """None is planned until ``release_syncs``: its copy elsewhere is synced as far as it."""
         self.are_syncs_held = True
-        try:
-            yield
-        finally:
+
+    def release_syncs(self) -> None:
+        """Whoever waits for one is waited for again; it may have been done before."""
+        if self.are_syncs_held:
             self.are_syncs_held = False
             self.on_flushed()
 

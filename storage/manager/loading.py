@@ -212,12 +212,17 @@ class LogDirLoader:
     def _set_orphans_aside(self) -> None:
         """Copies whose logs are nowhere: deleted while the copy's directory was away, or lost."""
         if self._directories.offline:
-            return  # where they may be
+            return  # where they may be; they may be on a disk, too, that nobody misses
         logs = {found.partition for found in self._found if found.name.purpose is Purpose.LOG}
         for found in [each for each in self._found if each.partition not in logs]:
-            self._notice(f"{found.place.directory} is a copy of a log that is gone, and is removed")
-            self._found.remove(found)
-            self._set_aside(found)
+            path = found.place.directory
+            with suppress(LogDirectoryOffline), found.directory.guard(f"looking at {path}"):
+                found.is_blank = _is_blank(path)
+            outcome = "removed" if found.is_blank else "kept until somebody removes it"
+            self._notice(f"{path} is a copy of a log that is gone, and is {outcome}")
+            if found.is_blank:
+                self._found.remove(found)
+                self._set_aside(found)
 
     def _out_of_date(self, one: Found, other: Found) -> Found:
         """Which of the two logs of a partition has to go: DuplicateLog if that is not known."""

@@ -28,6 +28,7 @@ from odradek.storage.log import Log
 from odradek.storage.manager.checkpoint_work import CheckpointWork
 from odradek.storage.manager.disk_work import DiskWork
 from odradek.storage.manager.doomed_logs import DoomedLogs
+from odradek.storage.manager.hosted_log import HostedLog
 from odradek.storage.manager.registry import LogRegistry
 from odradek.storage.paths import Purpose, new_directory_name
 
@@ -42,6 +43,21 @@ def is_moving_away(directory: Path) -> bool:
 def stay(directory: Path) -> None:
     """There is no other.  Durable when it returns."""
     files.remove_durably(directory / MARK)
+
+
+def unmarking(current: HostedLog) -> DiskWork:
+    """It is not moved after all: nothing that is made elsewhere later on is to replace it."""
+
+    def ended(is_done: bool) -> None:
+        current.is_marked = not is_done
+
+    return DiskWork(
+        current.directory,
+        f"unmarking {current.partition}",
+        lambda: partial(stay, current.log.directory),
+        ended=ended,
+        is_pointless=lambda: current.is_deleted,
+    )
 
 
 class LogDirMove:

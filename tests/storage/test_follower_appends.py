@@ -2,6 +2,7 @@
 
 import pytest
 
+from odradek.protocol.records.compression import Codec
 from odradek.storage.admission.errors import LaterLeaderEpoch, UnexpectedAppendOffset
 from odradek.storage.log_lookup import of_largest_timestamp
 from tests.support.faulty_disk import FaultyDisk
@@ -127,6 +128,11 @@ class TestEpochs:
         assert log.epochs.entries == ()
         take(log, self.batch(2, 4))
         assert log.epochs.entries == ((4, 2),)
+
+    def test_an_old_wrapper_is_taken_though_nobody_can_unpack_it(self, log):
+        take(log, message(1, b"no gzip at all", attributes=Codec.GZIP, offset=3))
+        assert log.end_offset == 4
+        assert log.read(3, max_bytes=1000, up_to=4).position == 0
 
     def test_none_in_a_batch_of_the_new_format_changes_nothing(self, log):
         take(log, self.batch(0, 1), self.batch(1, -1), self.batch(2, 1))

@@ -6,6 +6,7 @@ from dataclasses import replace
 import pytest
 
 from odradek.broker import turns
+from odradek.broker.fetching import fetch_plan
 from odradek.broker.fetching.partition_reading import PartitionReading
 from odradek.protocol.records.record_set import batches_of_any_magic
 from tests.support.calls import in_the_end
@@ -100,11 +101,15 @@ async def test_it_waits_for_as_many_bytes_as_are_asked_for(tmp_path):
     assert len(told(await waiting)[0][2]) == 3
 
 
-async def test_what_has_come_when_the_time_is_over_is_sent(tmp_path):
+@pytest.mark.parametrize("few", [100, 0])
+async def test_what_has_come_when_the_time_is_over_is_sent(tmp_path, monkeypatch, few):
+    monkeypatch.setattr(fetch_plan, "FEW", few)
     bench = FetchBench(tmp_path)
-    append(bench.lead(), b"a")
-    response = await bench.fetched(request(asked(), max_wait_ms=1, min_bytes=1000))
-    assert told(response) == [(0, "NONE", [b"a"])]
+    partition = bench.lead()
+    append(partition, b"a")
+    asking = request(asked(), max_wait_ms=1, min_bytes=1000)
+    assert told(await in_the_end(bench.fetched(asking))) == [(0, "NONE", [b"a"])]
+    assert not partition.waiting
 
 
 async def test_a_change_of_leader_ends_the_waiting(tmp_path):

@@ -2,6 +2,7 @@
 
 import errno
 import shutil
+from contextlib import nullcontext
 
 import pytest
 
@@ -291,19 +292,24 @@ def test_a_partition_has_one_copy_on_its_way_at_most(tmp_path):
     assert names_in(c.path, "-future") == []
 
 
-def test_a_copy_whose_log_was_deleted_while_its_disk_was_away_is_removed(manager, two):
-    copied(manager, EVENTS, manager.directories.all[1])
+@pytest.mark.parametrize("has_records", [False, True])
+def test_a_copy_whose_log_is_nowhere_goes_only_if_it_has_no_records(manager, two, has_records):
+    there = manager.directories.all[1]
+    if has_records:
+        copied(manager, EVENTS, there)
+    else:
+        manager.create_future(EVENTS, there, now_ms=NOW_MS)
     manager.abandon()
     alone = managing(two[0])
     delete(alone, EVENTS)
     alone.close(now_ms=NOW_MS)
     seen = Notebook()
     again = managing(*two, observer=seen)
-    assert again.find_future(EVENTS) is None
-    assert len(names_in(two[1], "-delete")) == 1
+    assert (again.find_future(EVENTS) is not None) == has_records
+    assert len(names_in(two[1], "-delete")) == (not has_records)
     assert any("is a copy of a log that is gone" in note for note in seen.notes)
-    there = again.directories.all[1]
-    assert again.create(EVENTS, directory=there, now_ms=NOW_MS).directory is there
+    with pytest.raises(KafkaStorageError, match="on its way") if has_records else nullcontext():
+        again.create(EVENTS, directory=again.directories.all[1], now_ms=NOW_MS)
 
 
 def test_a_copy_whose_log_may_be_in_a_directory_that_is_offline_stays(manager, two):

@@ -82,7 +82,7 @@ class FetchPlan:
 
     async def wait_until_enough(self, timeout_s: float) -> None:
         """Or until the time is over; what there is then is ``found``.  For many (FetchWait)."""
-        stir, is_late = Stir(), False
+        stir, is_late, is_over = Stir(), False, False
 
         def expire() -> None:
             nonlocal is_late
@@ -92,19 +92,18 @@ class FetchPlan:
         timer, places = asyncio.get_running_loop().call_later(timeout_s, expire), self.places()
         stand(stir, places)
         try:
-            while True:
+            while not is_over:
                 # Once it is watched: something may have been appended since it was last read.
                 await self.read_in_turns()
-                if is_late or self.is_enough():
-                    return
-                self.forget()
-                await stir.next()
-        except asyncio.CancelledError:
-            self.forget()
-            raise
+                is_over = is_late or self.is_enough()
+                if not is_over:
+                    self.forget()
+                    await stir.next()
         finally:
             timer.cancel()
             leave(stir, places)
+            if not is_over:
+                self.forget()
 
     def places(self) -> list[set[Waiter]]:
         """Where to stand, to be woken whenever there may be more."""

@@ -136,6 +136,7 @@ class LogDirMoves:
             await self._give_up(partition)
             found = self._found(partition, target)  # it may have been deleted meanwhile
         if found.hosted.directory is target:
+            await self._unmark(found.hosted)  # as the disk of a copy may have failed before
             return
         if self._logs.find_future(partition) is not None:
             self.resume(partition)  # it may have been broken off
@@ -182,8 +183,12 @@ class LogDirMoves:
         if current is not None:
             async with self._held_off(current):
                 await self._remove_copy(partition)
-                if current.is_marked:
-                    await self._disk.carry_out(unmarking(current))
+                await self._unmark(current)
+
+    async def _unmark(self, current: HostedLog) -> None:
+        """Whatever became of its last marking: nothing that is made elsewhere is to replace it."""
+        if self._logs.find_future(current.partition) is None:
+            await self._disk.carry_out(unmarking(current))
 
     async def _remove_copy(self, partition: TopicPartition) -> None:
         if self._logs.find_future(partition) is not None:
@@ -261,7 +266,7 @@ class LogDirMove:
             with held:
                 for work in self._logs.prepare_move(partition, now_ms=self._now_ms()):
                     await self._disk.carry_out(work)
-                await self._catch_up()  # with what came meanwhile
+                await self._catch_up(is_throttled=False)  # with what came meanwhile
                 # What is left is little: it is copied, and nothing can come in between.
                 if self._has_same_records and self._copy_rest():
                     naming = self._logs.finish_move(partition)
@@ -299,18 +304,18 @@ class LogDirMove:
             is_cut = source is not self._source or len(source.cuts) > self._cuts_seen
             return not is_cut and source.start_offset <= copy.end_offset <= source.end_offset
 
-    async def _catch_up(self) -> None:
+    async def _catch_up(self, *, is_throttled: bool = True) -> None:
         """Until the copy has all that the log has."""
         while True:
             await self._align()
             if not self._has_same_records:
                 continue  # the log has changed while the copy was cut
-            if rest_s := self._rate.rest_s:
-                await asyncio.sleep(min(rest_s, LONGEST_REST_S))
-                continue
             region = self._next()
             if not region.length:
                 return
+            if is_throttled and (rest_s := self._rate.rest_s):
+                await asyncio.sleep(min(rest_s, LONGEST_REST_S))
+                continue
             read = files.read_at, region.descriptor, region.length, region.position
             with self._current:
                 records = await self._disk.run_in(self._current.directory, *read)

@@ -188,7 +188,7 @@ def test_a_group_outlives_its_broker_without_a_rebalance(tmp_path, ending):
             fleet.wait_until(lambda: len(fleet.read()) == 8)
             after = {each.name: (set(each.has), each.rebalances) for each in fleet.members.values()}
             assert after == before
-            # By another: librdkafka may wait in vain for a coordinator that was away (ClusterAdmin).
+            # By another: librdkafka may wait in vain for one that was away (cluster_admin.py).
             assert is_stable(AdminClient({"bootstrap.servers": broker.address}), "g")
         assert "Traceback" not in broker.log_text
 

@@ -2,6 +2,8 @@
 
 import asyncio
 
+import pytest
+
 from odradek.broker.replicas import log_dir_move
 from odradek.storage.manager.moving import is_moving_away
 from tests.broker.replicas.test_log_dir_move import EVENTS, Bench
@@ -56,7 +58,8 @@ async def test_a_target_that_hangs_does_not_hold_up_acknowledgements_for_long(
     await bench.ended()
 
 
-async def test_a_move_that_is_given_up_leaves_no_mark(tmp_path, monkeypatch):
+@pytest.mark.parametrize("is_cancelled_in_it", [False, True])
+async def test_a_move_that_is_given_up_leaves_no_mark(tmp_path, monkeypatch, is_cancelled_in_it):
     bench = Bench(tmp_path)
     append(bench.partition, b"a")
     home, directory = bench.partition.hosted.directory, bench.partition.log.directory
@@ -65,6 +68,8 @@ async def test_a_move_that_is_given_up_leaves_no_mark(tmp_path, monkeypatch):
     async def carry_out_and_wait(work):
         await carry_out(work)
         if work.what.startswith("marking"):
+            if is_cancelled_in_it:  # then it ends as if it had not been done
+                bench.partition.hosted.is_marked = False
             is_marked.set()
             await asyncio.Event().wait()
 
@@ -74,4 +79,23 @@ async def test_a_move_that_is_given_up_leaves_no_mark(tmp_path, monkeypatch):
     assert is_moving_away(directory)
     await bench.move(home)
     assert bench.hosting.logs.find_future(EVENTS) is None
+    assert not is_moving_away(directory)
+
+
+async def test_nor_does_one_whose_target_fails_once_it_is_asked_to_stay(tmp_path, monkeypatch):
+    bench = Bench(tmp_path)
+    append(bench.partition, b"a")
+    home, directory = bench.partition.hosted.directory, bench.partition.log.directory
+    carry_out, target = bench.hosting.disk.carry_out, bench.others[0]
+
+    async def carry_out_and_fail(work):
+        await carry_out(work)
+        if work.what.startswith("marking"):
+            target.fail(OSError("broken"), "a test")
+
+    monkeypatch.setattr(bench.hosting.disk, "carry_out", carry_out_and_fail)
+    await bench.move()
+    await bench.ended()
+    assert is_moving_away(directory)
+    await bench.move(home)
     assert not is_moving_away(directory)

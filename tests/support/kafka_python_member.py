@@ -30,6 +30,8 @@ from tests.support.member_consumer import (
 )
 
 POLL_MS, POLL_FOR_RECORDS_MS = 100, 60_000
+#: Commits that nobody waits for: beyond its five, kafka-python refuses them by itself.
+IN_FLIGHT_MAX = 1000
 ASSIGNORS = {
     "range": RangePartitionAssignor,
     "roundrobin": RoundRobinPartitionAssignor,
@@ -44,6 +46,7 @@ class KafkaPythonMember:
         self._polled_max = options.polled_max
         self._consumer = KafkaConsumer(
             partition_assignment_strategy=[ASSIGNORS[options.assignor]],
+            max_in_flight_requests_per_connection=IN_FLIGHT_MAX,
             **settings(address, options),
         )
         self.subscribe(options.topics)

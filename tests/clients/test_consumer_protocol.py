@@ -35,7 +35,7 @@ def broker(tmp_path_factory):
 
 @pytest.fixture
 def admin(broker):
-    return AdminClient({"bootstrap.servers": broker.address})
+    return new_admin(broker)
 
 
 @pytest.fixture
@@ -62,6 +62,11 @@ def send(broker, topic, values, *, partitions=4):
 
 def places(topic, count):
     return [(topic, number) for number in range(count)]
+
+
+def new_admin(broker):
+    """After a restart, another: librdkafka may wait in vain for whom it knew (cluster_admin.py)."""
+    return AdminClient({"bootstrap.servers": broker.address})
 
 
 def described(admin, group):
@@ -170,7 +175,7 @@ def test_a_killed_member_is_missed_and_the_others_take_over(broker, new_topic, g
 @pytest.mark.parametrize("ending", ["stop", "kill"])
 def test_a_group_outlives_its_broker_without_a_rebalance(tmp_path, ending):
     with BrokerProcess(tmp_path / "logs", *QUICK[2:]).start() as broker:
-        admin = AdminClient({"bootstrap.servers": broker.address})
+        admin = new_admin(broker)
         admin.create_topics([NewTopic("t", 4, 1)])["t"].result(TIMEOUT_S)
         with ConsumerFleet(broker.address, "g", "t") as fleet:
             fleet.add("a")
@@ -188,8 +193,7 @@ def test_a_group_outlives_its_broker_without_a_rebalance(tmp_path, ending):
             fleet.wait_until(lambda: len(fleet.read()) == 8)
             after = {each.name: (set(each.has), each.rebalances) for each in fleet.members.values()}
             assert after == before
-            # By another: librdkafka may wait in vain for one that was away (cluster_admin.py).
-            assert is_stable(AdminClient({"bootstrap.servers": broker.address}), "g")
+            assert is_stable(new_admin(broker), "g")
         assert "Traceback" not in broker.log_text
 
 
@@ -248,7 +252,7 @@ def test_a_broker_that_is_killed_after_a_downgrade_leaves_no_partition_unread(tm
         "session_timeout_ms": 6000,
     }
     with BrokerProcess(tmp_path / "logs", *QUICK[2:]).start() as broker:
-        admin = AdminClient({"bootstrap.servers": broker.address})
+        admin = new_admin(broker)  # has to outlive the answer
         admin.create_topics([NewTopic("t", 6, 1)])["t"].result(TIMEOUT_S)
         with ConsumerFleet(broker.address, "g", "t") as fleet:
             fleet.add("old-a", **classic)
@@ -260,14 +264,14 @@ def test_a_broker_that_is_killed_after_a_downgrade_leaves_no_partition_unread(tm
             broker.kill()
             broker.start()
             fleet.wait_until(lambda: fleet.sizes() == [3, 3])
-            assert described(admin, "g").type is ConsumerGroupType.CLASSIC
+            assert described(new_admin(broker), "g").type is ConsumerGroupType.CLASSIC
         assert "Traceback" not in broker.log_text
 
 
 def test_many_members_share_many_partitions_while_some_go_and_the_broker_is_killed(tmp_path):
     chance, names = random.Random(848), itertools.count()
     with BrokerProcess(tmp_path / "logs", *QUICK[2:]).start() as broker:
-        admin = AdminClient({"bootstrap.servers": broker.address})
+        admin = new_admin(broker)
         admin.create_topics([NewTopic("t", 100, 1)])["t"].result(TIMEOUT_S)
         with ConsumerFleet(broker.address, "g", "t", turn_s=0.002) as fleet:
             for _ in range(25):

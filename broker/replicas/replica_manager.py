@@ -178,6 +178,8 @@ class ReplicaManager:
         self, partition: TopicPartition, topic_id: Uuid | None, state: LeaderAndIsrPartitionState
     ) -> Partition:
         """With a log, which knows of the epoch if it is led here."""
+        if state.leader == self.broker_id and not state.is_new:
+            self._check_for_lone_copy(partition, topic_id)
         hosted = self._hosted(partition, topic_id, is_new=state.is_new)
         known = self._partitions.get(partition)
         if known is not None and known.hosted is not hosted:
@@ -190,6 +192,19 @@ class ReplicaManager:
             with hosted as own_log:
                 own_log.epochs.assign(state.leader_epoch, start_offset=own_log.end_offset)
         return known
+
+    def _check_for_lone_copy(self, partition: TopicPartition, topic_id: Uuid | None) -> None:
+        """It may be all that is left, and would be cut to what a new, empty log has.
+
+        Whoever follows gets all from its leader; of a topic that was made again, nothing is left.
+        """
+        copy = self.logs.find_future(partition)
+        if copy is None or partition in self.logs.logs.current:
+            return
+        if copy.topic_id is None or topic_id in (None, copy.topic_id):
+            where = copy.log.directory
+            log.error("%s is not led: its log is nowhere, and %s is a copy of it", partition, where)
+            raise KafkaStorageError(f"{where} is a copy of {partition}, whose log is nowhere")
 
     def _lead_no_more(self, partition: Partition | None, failure: KafkaError) -> None:
         """It must not go on in an epoch that is over for everybody else."""

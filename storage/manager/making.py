@@ -39,11 +39,6 @@ class LogMaking:
         topic_id: Uuid | None,
         now_ms: int,
     ) -> HostedLog:
-        copy = self._logs.future.get(partition)
-        if purpose is Purpose.LOG and copy is not None and not _is_of_another(copy, topic_id):
-            # It may be all that is left: an empty log would take its records from it.
-            where = copy.log.directory
-            raise KafkaStorageError(f"{where} is a copy of {partition}, whose log is nowhere")
         failures = []
         for directory in self._logs.emptiest_first(places):
             try:
@@ -87,11 +82,6 @@ class LogMaking:
             _unmake(path)
             raise
         return HostedLog(log, directory, topic_id=topic_id, is_name_synced=False)
-
-
-def _is_of_another(copy: HostedLog, topic_id: Uuid | None) -> bool:
-    """Whether the topic has been deleted, and made again."""
-    return None not in (copy.topic_id, topic_id) and copy.topic_id != topic_id
 
 
 def _unmake(path: Path) -> None:

@@ -1,7 +1,10 @@
 """Copies of replicas whose moves were broken off, or whose directories were out of reach."""
 
 import asyncio
+import shutil
 from functools import partial
+
+import pytest
 
 from odradek.broker.replicas import log_dir_move
 from odradek.broker.replicas.delete_records import RecordDeletion
@@ -11,8 +14,9 @@ from odradek.protocol.types import Uuid
 from odradek.storage import files
 from odradek.storage.manager.disk_work import carry_out
 from odradek.storage.settings import TopicSettings
-from tests.broker.replicas.test_log_dir_move import EVENTS, Bench, directories_of
+from tests.broker.replicas.test_log_dir_move import EVENTS, OTHER, Bench, directories_of
 from tests.support.fetches import append
+from tests.support.hosted_partitions import BROKER, Hosting
 from tests.support.log_managers import carry_all, copied
 from tests.support.logs import NOW_MS
 
@@ -281,3 +285,24 @@ async def test_a_move_that_is_asked_for_while_another_ends_is_begun(tmp_path, mo
     await bench.ended()
     await bench.ended()
     assert bench.partition.hosted.directory is second
+
+
+@pytest.mark.parametrize("leader", [BROKER, OTHER])
+async def test_a_copy_whose_log_is_nowhere_may_be_all_that_is_left_of_who_is_to_lead(
+    tmp_path, leader
+):
+    bench = Bench(tmp_path)
+    append(bench.partition, b"a")
+    target = bench.others[0]
+    copied(bench.hosting.logs, EVENTS, target)
+    source = bench.partition.hosted.directory.path
+    bench.hosting.logs.abandon()
+    shutil.rmtree(source / "events-0")
+    again = Hosting(source, target.path)
+    told = {"leader": leader, "replicas": (BROKER, OTHER), "epoch": 1, "is_new": False}
+    if leader == BROKER:
+        with pytest.raises(KafkaStorageError, match="is nowhere"):
+            again.lead(**told)
+        assert again.logs.find_future(EVENTS).log.end_offset == 1
+    else:
+        assert again.lead(**told).hosted.directory.path == source

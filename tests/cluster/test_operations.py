@@ -215,8 +215,15 @@ def test_what_makes_no_sense_is_told_in_one_line(command, topic, tmp_path):
 def test_preferred_leaders_are_elected(command, cluster, topic, tmp_path):
     name = topic((1, 2, 0), (2, 1, 0))
     cluster.brokers[1].restart()
-    wait_until(lambda: all(len(each.isr_nodes) == 3 for each in partitions(cluster, name)))
-    assert partitions(cluster, name)[0].leader_id != 1
+
+    def is_settled():
+        """Whom the command asks first knows who leads, and who the controller is."""
+        found = partitions(cluster, name)
+        is_whole = all(len(each.isr_nodes) == 3 for each in found)
+        controllers = {cluster.controller(by=each) for each in cluster.brokers}
+        return is_whole and found[0].leader_id != 1 and len(controllers) == 1
+
+    wait_until(is_settled)
     path = tmp_path / "partitions.json"
     entries = [{"topic": name, "partition": number} for number in range(2)]
     path.write_text(json.dumps({"partitions": entries}))

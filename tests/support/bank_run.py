@@ -93,7 +93,7 @@ class BankRun:
         wait_until(lambda: moved <= self._seen() and not self._has_halves(), or_else=lambda: self)
 
     def _has_halves(self) -> bool:
-        """Of what somebody committed and could not tell, one partition may be read before others."""
+        """What somebody committed and could not tell may be read of one partition before others."""
         whole = self._read()
         return whole != bank.without_halves(whole)
 

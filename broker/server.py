@@ -62,7 +62,7 @@ from odradek.storage.topic_table import TopicTable
 
 log = logging.getLogger(__name__)
 
-T = TypeVar("T")
+Found = TypeVar("Found")
 
 #: How long answers in progress may take once the broker is told to stop.
 DRAIN_S = 5.0
@@ -245,7 +245,7 @@ class Server:
         await self._asked(partial(create_roots, store))
         return store
 
-    async def _asked(self, ask: Callable[[], Awaitable[T]]) -> T:
+    async def _asked(self, ask: Callable[[], Awaitable[Found]]) -> Found:
         """In the next session, if this one is over: nobody else opens it before registration."""
         for _ in range(SESSIONS_MAX):
             try:

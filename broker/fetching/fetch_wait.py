@@ -1,5 +1,5 @@
-"""A fetch that waits for records, without a task: most brokers have a thousand of them, or wake two
-followers with every record.
+"""A fetch that waits for records, without a task: there may be a thousand, and followers are woken
+by every record.
 
 It stands at its partitions, and when one of them stirs, the plan is read again: at the loop's next
 turn, once, however many have stirred by then.

@@ -253,7 +253,7 @@ class Partition:
             self._on_flush_due(self)
 
     def _advance(self) -> bool:
-        """Move the high watermark to where all that are in sync have come; whether that is on."""
+        """Move the high watermark to where all in sync have come; whether it has moved."""
         role, log = self.leader, self.hosted.log
         assert role is not None
         if len(role.replicas) == 1:

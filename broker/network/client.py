@@ -10,16 +10,16 @@ Owner: the event loop.
 from __future__ import annotations
 
 import asyncio
-from contextlib import suppress
+from functools import partial
 from itertools import count
 from typing import TypeVar
 
+from odradek.broker.network.client_connection import ClientConnection
 from odradek.broker.network.own_connections import OwnConnections
 from odradek.protocol.api_keys import ApiKey
 from odradek.protocol.codec import decode, decode_prefix
 from odradek.protocol.errors import DecodeError
 from odradek.protocol.header import (
-    SIZE,
     ResponseHeader,
     request_frame,
     response_header_version,
@@ -52,9 +52,9 @@ class BrokerClient:
         self._own = own
         self._sent = count()
         self._turn = asyncio.Lock()
-        self._connection: tuple[asyncio.StreamReader, asyncio.StreamWriter] | None = None
-        #: Of the request that is being sent, or waits for its connection or answer.
-        self._limit: asyncio.Timeout | None = None
+        self._connection: ClientConnection | None = None
+        #: Of the connection that is being made.
+        self._connecting: asyncio.Timeout | None = None
         self._is_closed = False
 
     async def send(self, request: Message, *, version: int) -> Message:
@@ -62,37 +62,33 @@ class BrokerClient:
         async with self._turn:
             is_answered = False
             try:
-                async with asyncio.timeout(self._timeout_s) as self._limit:
-                    answer = await self._asked(request, version)
+                answer = await self._asked(request, version)
                 is_answered = True
                 return answer
-            except asyncio.IncompleteReadError as cut:
-                raise ConnectionResetError(f"{self} closed the connection") from cut
-            except TimeoutError as late:
-                raise TimeoutError(str(late) or f"{self} does not answer in time") from late
             finally:
-                self._limit = None
                 if not is_answered:
                     self._disconnect()
 
     def close(self) -> None:
         self._is_closed = True
         self._disconnect()
-        if self._limit is not None and not self._limit.expired():
-            self._limit.reschedule(0)  # it may be connecting, which nothing else ends
+        if self._connecting is not None and not self._connecting.expired():
+            self._connecting.reschedule(0)  # nothing else ends it
 
     async def _asked(self, request: Message, version: int) -> Message:
-        reader, writer = await self._connected()
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + self._timeout_s
+        connection = await self._connected(deadline)
         assert request.__schema__.key is not None, request
         key = ApiKey(request.__schema__.key)
         correlation_id = next(self._sent) % _CORRELATION_ID_MAX
-        for part in request_frame(key, version, correlation_id, self._client_id, request):
-            writer.write(part)
-        await writer.drain()
-        size = SIZE.unpack(await reader.readexactly(SIZE.size))[0]
-        if size < 0:
-            raise DecodeError(f"an answer of {size} bytes from {self}")
-        frame = await reader.readexactly(size)
+        parts = request_frame(key, version, correlation_id, self._client_id, request)
+        answer = connection.ask(b"".join(parts))
+        timer = loop.call_at(deadline, connection.lose, self._late())
+        try:
+            frame = await answer
+        finally:
+            timer.cancel()
         header, position = decode_prefix(
             ResponseHeader, response_header_version(key, version), frame
         )
@@ -100,35 +96,39 @@ class BrokerClient:
             raise DecodeError(f"{self} answered {header.correlation_id}, not {correlation_id}")
         return decode(api(key).response, version, frame, position)
 
-    async def _connected(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+    async def _connected(self, deadline: float) -> ClientConnection:
         if self._is_closed:
             raise ConnectionAbortedError(f"the client of {self} has been closed")
-        if self._connection is not None and _is_lost(*self._connection):
-            self._disconnect()
-        if self._connection is None:
-            self._connection = await self._connect()
+        # One that is lost was closed since the last answer, most likely because it was idle.
+        if self._connection is None or self._connection.is_lost:
+            try:
+                async with asyncio.timeout_at(deadline) as self._connecting:
+                    self._connection = await self._connect()
+            except TimeoutError as late:
+                raise self._late() from late
+            finally:
+                self._connecting = None
         return self._connection
 
-    async def _connect(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
-        host, port = self._host, self._port
+    async def _connect(self) -> ClientConnection:
+        loop, host, port = asyncio.get_running_loop(), self._host, self._port
+        make = partial(ClientConnection, str(self))
         try:
             if self._own is None:
-                return await asyncio.open_connection(host, port)
-            return await asyncio.open_connection(sock=await self._own.connect(host, port))
+                return (await loop.create_connection(make, host, port))[1]
+            own = await self._own.connect(host, port)
+            return (await loop.create_connection(make, sock=own))[1]
         except UnicodeError as failure:  # of a..b, or of too long a name
             raise OSError(f"{host} is no name of a host: {failure}") from failure
 
     def _disconnect(self) -> None:
-        if self._connection is not None:
-            _, writer = self._connection
-            self._connection = None
-            with suppress(OSError):
-                writer.transport.abort()
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            connection.lose(ConnectionAbortedError(f"the connection to {self} has been closed"))
+
+    def _late(self) -> TimeoutError:
+        return TimeoutError(f"{self} does not answer in time")
 
     def __str__(self) -> str:
         return f"{self._host}:{self._port}"
 
-
-def _is_lost(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bool:
-    """The broker has closed it since the last answer, most likely because it was idle."""
-    return reader.at_eof() or reader.exception() is not None or writer.is_closing()

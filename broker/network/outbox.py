@@ -1,7 +1,11 @@
 """Answers on their way out: bytes by gathered writes, file regions by sendfile.
 
-Small answers to frames that came together are sent by one call.  What the kernel does not take is
-kept, in order; a region, and with it whatever keeps its file open, until its last byte is sent.
+Small answers to frames that came together are sent by one call.  So is an answer with a small
+region, which is read for that: head, region and tail by a call each would cost more than the copy,
+and whoever waits for it would be woken twice.
+
+What the kernel does not take is kept, in order; a region, and with it whatever keeps its file open,
+until its last byte is sent.
 
 Owner: the loop of the connection's processor.
 """
@@ -17,6 +21,7 @@ from odradek.broker.call import Disconnect, Parts
 from odradek.broker.network.transport import PeerGone, Transport
 from odradek.protocol.codec import Part
 from odradek.protocol.file_region import FileRegion
+from odradek.storage import files
 
 # Well above what small answers to one full receive buffer amount to.
 GATHERED_BYTES = 64 * 1024
@@ -24,6 +29,8 @@ GATHERED_BYTES = 64 * 1024
 BUFFERS_PER_CALL = 1024
 # A peer that reads as fast as we write must leave time for the others.
 BYTES_PER_TURN = 1024 * 1024
+# Of an answer that is joined; measured on loopback, sendfile is the cheaper from 64 KB on.
+JOINED_BYTES_MAX = 32 * 1024
 
 _FAULTS_OF_THE_FILE = frozenset({errno.EIO, errno.EBADF, errno.EINVAL, errno.EOVERFLOW})
 
@@ -51,6 +58,8 @@ class Outbox:
 
     def add(self, answer: Parts) -> None:
         """To be sent at the next flush, or now if it is much."""
+        if len(answer) > 1 and sum(map(len, answer)) <= JOINED_BYTES_MAX:
+            answer = [b"".join(map(_in_memory, answer))]
         self._gathered += answer
         self._gathered_bytes += len(answer[0]) if len(answer) == 1 else GATHERED_BYTES
         if self._gathered_bytes >= GATHERED_BYTES:
@@ -115,7 +124,7 @@ class Outbox:
                 raise Disconnect(f"{region} cannot be sent: {failure}") from failure
             raise
         if not sent:
-            raise Disconnect(f"the file of {region} has become too short")
+            raise _too_short(region)
         return sent, length
 
     def _forget(self, sent: int) -> None:
@@ -127,3 +136,19 @@ class Outbox:
 
 def _is_buffer(part: Part) -> bool:
     return not isinstance(part, FileRegion)
+
+
+def _in_memory(part: Part) -> Any:
+    if not isinstance(part, FileRegion):
+        return part
+    try:
+        found = files.read_at(part.descriptor, part.length, part.position)
+    except OSError as failure:
+        raise Disconnect(f"{part} cannot be read: {failure}") from failure
+    if len(found) < part.length:
+        raise _too_short(part)
+    return found
+
+
+def _too_short(region: FileRegion) -> Disconnect:
+    return Disconnect(f"the file of {region} has become too short")

@@ -7,6 +7,7 @@ from contextlib import suppress
 import pytest
 
 from odradek.broker.network.client import BrokerClient
+from odradek.broker.network.client_connection import ClientConnection
 from odradek.broker.network.own_connections import OwnConnections
 from odradek.protocol.api.heartbeat import HeartbeatRequest, HeartbeatResponse
 from odradek.protocol.api_keys import ApiKey
@@ -69,6 +70,16 @@ class Broker:
         return answer(header.correlation_id)
 
 
+class Transport:
+    is_aborted = False
+
+    def write(self, content):
+        pass
+
+    def abort(self):
+        self.is_aborted = True
+
+
 def right(correlation_id):
     response = HeartbeatResponse(error_code=0)
     return b"".join(response_frame(ApiKey.HEARTBEAT, 4, correlation_id, response))
@@ -115,10 +126,67 @@ async def test_a_connection_that_was_closed_while_idle_is_made_anew_and_nobody_n
     client = await broker.start()
     await client.send(REQUEST, version=4)
     broker.hang_up(is_reset=is_reset)
-    reader, _ = client._connection
-    await until(lambda: reader.at_eof() or reader.exception())
+    await until(lambda: client._connection.is_lost)
     assert await client.send(REQUEST, version=4) == HeartbeatResponse(error_code=0)
     assert broker.connections == 2
+
+
+@pytest.mark.parametrize("piece", [1, 3, 4, 5, 7])
+async def test_an_answer_may_come_in_pieces(piece):
+    connection, transport = ClientConnection("it"), Transport()
+    connection.connection_made(transport)
+    answer, content = connection.ask(b"?"), right(7)
+    for position in range(0, len(content), piece):
+        assert not answer.done()
+        connection.data_received(content[position : position + piece])
+    assert await answer == content[4:]
+    assert not connection.is_lost
+
+
+@pytest.mark.parametrize(
+    ("content", "why"),
+    [
+        (b"\xff\xff\xff\xff", "it sent 4 bytes as an answer of -1"),
+        (b"\0\0\0\1ab", "it sent 6 bytes as an answer of 1"),
+    ],
+)
+async def test_what_is_no_answer_ends_the_connection(content, why):
+    connection, transport = ClientConnection("it"), Transport()
+    connection.connection_made(transport)
+    answer = connection.ask(b"?")
+    connection.data_received(content)
+    with pytest.raises(DecodeError, match=why):
+        await answer
+    assert (connection.is_lost, transport.is_aborted) == (True, True)
+
+
+async def test_what_nobody_asked_for_ends_the_connection():
+    connection, transport = ClientConnection("it"), Transport()
+    connection.connection_made(transport)
+    connection.data_received(b"\0")
+    assert (connection.is_lost, transport.is_aborted) == (True, True)
+
+
+async def test_whoever_waits_for_an_answer_is_told_when_the_client_is_closed():
+    asked = asyncio.Event()
+
+    def never(correlation_id):
+        asked.set()
+        return b"\0"
+
+    client = await Broker(never).start()
+    async with asyncio.timeout(10), asyncio.TaskGroup() as tasks:
+        waiting = tasks.create_task(refused(client))
+        await asked.wait()
+        client.close()
+    assert waiting.result() is ConnectionAbortedError
+
+
+async def test_that_nobody_answers_in_time_is_said(monkeypatch):
+    client = await Broker(lambda _: b"\0").start()
+    monkeypatch.setattr(client, "_timeout_s", 0.05)
+    with pytest.raises(TimeoutError, match="does not answer in time"):
+        await client.send(REQUEST, version=4)
 
 
 async def test_a_broker_that_is_not_there_is_an_os_error():
@@ -143,28 +211,28 @@ async def test_a_client_that_was_closed_sends_nothing_more():
         await client.send(REQUEST, version=4)
 
 
-async def test_whoever_still_waits_for_a_connection_is_told_when_the_client_is_closed(monkeypatch):
-    is_connecting = asyncio.Event()
+class NeverConnected:
+    def __init__(self):
+        self.is_connecting = asyncio.Event()
 
-    async def never(*_, **__):
-        is_connecting.set()
+    async def connect(self, host, port):
+        self.is_connecting.set()
         await asyncio.Event().wait()
 
-    monkeypatch.setattr(asyncio, "open_connection", never)
-    client = BrokerClient("127.0.0.1", 9092, client_id="c", timeout_s=3600)
+
+async def test_whoever_still_waits_for_a_connection_is_told_when_the_client_is_closed():
+    own = NeverConnected()
+    client = BrokerClient("127.0.0.1", 9092, client_id="c", timeout_s=3600, own=own)
     async with asyncio.timeout(10), asyncio.TaskGroup() as tasks:
         waiting = [tasks.create_task(refused(client)) for _ in range(2)]
-        await is_connecting.wait()
+        await own.is_connecting.wait()
         client.close()
     assert [task.result() for task in waiting] == [TimeoutError, ConnectionAbortedError]
 
 
-async def test_that_nobody_answered_is_said(monkeypatch):
-    async def never(*_, **__):
-        await asyncio.Event().wait()
-
-    monkeypatch.setattr(asyncio, "open_connection", never)
-    client = BrokerClient("127.0.0.1", 9092, client_id="c", timeout_s=0)
+async def test_that_nobody_lets_it_in_is_said():
+    own = NeverConnected()
+    client = BrokerClient("127.0.0.1", 9092, client_id="c", timeout_s=0, own=own)
     with pytest.raises(TimeoutError, match="does not answer in time"):
         await client.send(REQUEST, version=4)
 

@@ -5,12 +5,14 @@ import weakref
 
 import pytest
 
-from odradek.broker.network.outbox import GATHERED_BYTES
+from odradek.broker.network.outbox import GATHERED_BYTES, JOINED_BYTES_MAX
 from odradek.protocol.file_region import FileRegion
 from tests.support.scripted_connection import ScriptedConnection, blocked, broken_pipe, echo, framed
 
 STREAM = framed(b"first") + framed(b"") + framed(b"the third")
 LARGE = os.urandom(200_000)
+#: Of a region that goes out by sendfile.
+UNJOINED = JOINED_BYTES_MAX + 1
 
 
 def test_a_reset_while_an_answer_does_not_go_out_closes():
@@ -92,7 +94,7 @@ class Keeper:
 def test_a_region_is_kept_until_its_last_byte_is_sent(file):
     keeper = Keeper()
     alive = weakref.ref(keeper)
-    answers = [[b"head", FileRegion(file, 0, 100, keeper=keeper)]]
+    answers = [[b"head", FileRegion(file, 0, UNJOINED, keeper=keeper)]]
     del keeper
     states = []
     scene = ScriptedConnection(lambda frame, _: answers.pop())
@@ -100,19 +102,19 @@ def test_a_region_is_kept_until_its_last_byte_is_sent(file):
 
     def send_some(descriptor, *, position, length):
         states.append(alive() is not None)
-        return send_file(descriptor, position=position, length=min(length, 30))
+        return send_file(descriptor, position=position, length=min(length, 10_000))
 
     scene.transport.send_file = send_some
     scene.comes(framed(b"fetch"))
     assert states == [True] * 4
     assert alive() is None
-    assert len(scene.sent) == 104
+    assert len(scene.sent) == UNJOINED + 4
 
 
 def test_a_connection_that_closes_lets_go_of_its_regions(file):
     keeper = Keeper()
     alive = weakref.ref(keeper)
-    answers = [[b"head", FileRegion(file, 0, 100, keeper=keeper)]]
+    answers = [[b"head", FileRegion(file, 0, UNJOINED, keeper=keeper)]]
     del keeper
     scene = ScriptedConnection(lambda frame, _: answers.pop())
     scene.transport.send_parts = blocked
@@ -123,19 +125,34 @@ def test_a_connection_that_closes_lets_go_of_its_regions(file):
     assert alive() is None
 
 
-def test_a_file_that_became_too_short_closes_the_connection(file, caplog):
-    region = FileRegion(file, len(LARGE) - 5, 10)
+def test_a_small_region_goes_out_with_what_is_around_it_and_is_let_go(file):
+    keeper = Keeper()
+    alive = weakref.ref(keeper)
+    answers = [[b"head", FileRegion(file, 5, 1000, keeper=keeper), b"tail"]]
+    del keeper
+    scene = ScriptedConnection(lambda frame, _: answers.pop())
+    writes = []
+    scene.transport.send = lambda buffer: writes.append(bytes(buffer)) or len(buffer)
+    scene.comes(framed(b"fetch"))
+    assert writes == [b"head" + LARGE[5:1005] + b"tail"]
+    assert alive() is None
+
+
+@pytest.mark.parametrize("length", [10, UNJOINED])
+def test_a_file_that_became_too_short_closes_the_connection(file, caplog, length):
+    region = FileRegion(file, len(LARGE) - 5, length)
     scene = ScriptedConnection(lambda frame, _: [b"head", region])
     scene.comes(framed(b"fetch"))
     assert scene.transport.is_closed
     assert "has become too short" in caplog.text
 
 
-def test_a_file_that_cannot_be_read_is_not_taken_for_a_peer_that_left(caplog):
-    scene = ScriptedConnection(lambda frame, _: [b"head", FileRegion(-1, 0, 10)])
+@pytest.mark.parametrize("length", [10, UNJOINED])
+def test_a_file_that_cannot_be_read_is_not_taken_for_a_peer_that_left(caplog, length):
+    scene = ScriptedConnection(lambda frame, _: [b"head", FileRegion(-1, 0, length)])
     scene.comes(framed(b"fetch"))
     assert scene.transport.is_closed
-    assert "cannot be sent" in caplog.text
+    assert "FileRegion(descriptor=-1" in caplog.text
 
 
 def test_frames_that_came_together_are_answered_by_one_write():

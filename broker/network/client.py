@@ -131,4 +131,3 @@ class BrokerClient:
 
     def __str__(self) -> str:
         return f"{self._host}:{self._port}"
-

@@ -20,8 +20,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from time import monotonic
 from typing import Protocol
@@ -237,8 +237,10 @@ class Fetcher:
             for line in topic.partitions:
                 followed = self._followed.get(TopicPartition(name, line.partition_index))
                 if followed is not None and followed.is_as_asked:
-                    with self._minding(followed):
+                    try:
                         await self._take_line(followed, line)
+                    except Exception as failure:  # noqa: BLE001 - it is logged, once
+                        self._failed(followed, failure)
                 if turn.is_over:
                     await turn.next()
 
@@ -264,14 +266,11 @@ class Fetcher:
             followed.taken(high_watermark=line.high_watermark)
             self._ground.throttle.record(followed.partition.topic_partition, len(records))
 
-    @contextmanager
-    def _minding(self, followed: Followed) -> Iterator[None]:
-        """Whatever fails here concerns nobody else."""
-        try:
-            yield
-        except (KafkaError, OSError, DecodeError) as failure:
+    def _failed(self, followed: Followed, failure: Exception) -> None:
+        """It concerns nobody else."""
+        if isinstance(failure, KafkaError | OSError | DecodeError):
             self._leave_alone(followed, str(failure), level=logging.WARNING)
-        except Exception as failure:  # noqa: BLE001 - it is logged, once
+        else:
             self._leave_alone(followed, repr(failure), level=logging.ERROR, failure=failure)
 
     def _leave_alone(
@@ -297,10 +296,12 @@ class Fetcher:
             partition, own = followed.partition, followed.partition.log
             if partition.hosted.is_being_cut or followed.rests_until > monotonic():
                 continue
-            with self._minding(followed):
+            try:
                 if own.epochs.latest_epoch == NO_EPOCH and own.end_offset > own.high_watermark:
                     await self._cut(followed, own.high_watermark)
                 followed.is_new = False
+            except Exception as failure:  # noqa: BLE001 - it is logged, once
+                self._failed(followed, failure)
 
     async def _cut(self, followed: Followed, offset: int) -> None:
         if offset < followed.partition.log.segments.first.base_offset:

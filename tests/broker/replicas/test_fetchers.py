@@ -12,6 +12,7 @@ from tests.support.logs import NOW_MS
 from tests.support.loops import at_end
 
 LEADER = 9
+BACKOFF_MS = 10
 
 
 class Silence:
@@ -38,12 +39,12 @@ class Scene:
         self.hosting = Hosting(path)
         self.connections = []
         self.known = {}
-        settings = ReplicationSettings(fetch_backoff_ms=10)
+        self.settings = ReplicationSettings(fetch_backoff_ms=BACKOFF_MS)
         ground = Ground(
             broker_id=1,
             logs=self.hosting.logs,
             care=self.hosting.care,
-            settings=lambda: settings,
+            settings=lambda: self.settings,
             broker_epoch=lambda: 1,
             now_ms=lambda: NOW_MS,
             throttle=Throttle(Rate(windows=11, window_s=1)),
@@ -72,6 +73,17 @@ class Scene:
         """None is nowhere."""
         self.known = {} if port is None else {LEADER: Node(LEADER, "leader", port, None)}
         self.fetchers.picture_changed()
+
+    def fetch_by(self, count):
+        """So many connections to each leader; those that are new."""
+        known = len(self.connections)
+        self.settings = ReplicationSettings(fetch_backoff_ms=BACKOFF_MS, fetchers=count)
+        self.fetchers.settings_changed(self.settings)
+        return self.connections[known:]
+
+    @property
+    def open(self):
+        return [each for each in self.connections if not each.is_closed.is_set()]
 
     def follow(self, partition=0):
         followed = self.hosting.lead(partition=partition, leader=LEADER, replicas=(1, LEADER))
@@ -111,3 +123,50 @@ async def test_nothing_is_fetched_by_a_broker_that_stops(tmp_path):
     scene.fetchers.forget(followed)  # its directory has failed, for example
     scene.follow(1)
     assert len(scene.connections) == 1
+
+
+async def shares(connections):
+    """What each is first asked for, in the order of its first."""
+    return sorted([await numbers_asked(each) for each in connections])
+
+
+async def test_partitions_of_a_leader_are_shared_among_as_many_connections_as_there_may_be(
+    tmp_path,
+):
+    scene = Scene(tmp_path)
+    assert scene.fetch_by(2) == []
+    for number in range(8):
+        scene.follow(number)
+    assert await shares(scene.open) == [[0, 2, 4, 6], [1, 3, 5, 7]]
+
+
+async def test_more_connections_take_over_some_of_what_is_followed(tmp_path):
+    scene = Scene(tmp_path)
+    followed = [scene.follow(number) for number in range(8)]
+    (first,) = scene.connections
+    assert await numbers_asked(first) == [*range(8)]
+    (second,) = scene.fetch_by(2)
+    assert await numbers_asked(second) in ([0, 2, 4, 6], [1, 3, 5, 7])
+    # One of four is what the first has kept; which one depends on the topic's hash.
+    new = await shares(scene.fetch_by(4))
+    assert new in ([[0, 4], [1, 5]], [[1, 5], [2, 6]], [[2, 6], [3, 7]], [[0, 4], [3, 7]])
+    assert len(scene.open) == 4
+    for each in followed:
+        scene.fetchers.forget(each)
+    assert scene.open == []
+
+
+async def test_fewer_connections_lose_nothing_that_is_followed(tmp_path):
+    scene = Scene(tmp_path)
+    scene.fetch_by(4)
+    followed = [scene.follow(number) for number in range(8)]
+    assert len(scene.open) == 4
+    assert scene.fetch_by(1) == []
+    (left,) = scene.open
+    scene.leader_is_at(2)
+    (again,) = scene.open
+    assert left.is_closed.is_set()
+    assert sorted(await numbers_asked(again)) == [*range(8)]
+    for each in followed:
+        scene.fetchers.forget(each)
+    assert scene.open == []

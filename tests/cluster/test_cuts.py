@@ -7,6 +7,7 @@ again, and alike byte by byte.
 
 import time
 
+from odradek.protocol.api_keys import ApiKey
 from odradek.protocol.error_codes import ErrorCode
 from odradek.protocol.types import TopicPartition
 from tests.support.cluster_faults import (
@@ -18,7 +19,15 @@ from tests.support.cluster_faults import (
     write,
 )
 from tests.support.cluster_load import Load, check
+from tests.support.controller_requests import (
+    FAR_AHEAD,
+    answers,
+    asked_of_the_controller,
+    names_broker_epoch,
+    told_by_a_controller,
+)
 from tests.support.group_members import wait_until
+from tests.support.wire_client import call
 
 #: What a leader says that cannot have a record replicated.
 NOT_ACKNOWLEDGED = {
@@ -78,6 +87,59 @@ def test_r5_what_a_replaced_controller_says_is_refused(shared):
         load.wait_for_more()
         assert all(cluster.controller(by=each) != old for each in cluster.brokers)
     check(cluster, load)
+
+
+def test_what_only_the_controller_can_answer_is_refused_by_the_others(shared):
+    cluster, topic = shared, "office"
+    controller = cluster.brokers[agreed_controller(cluster)]
+    asked = asked_of_the_controller(topic)
+    for broker in cluster.others(controller):
+        for version in range(1, 14):
+            known = call(broker.address, ApiKey.METADATA, version, topics=[])
+            assert cluster.brokers[known.controller_id] is controller
+        told = answers(broker.address, asked)
+        assert {key for key, _ in told} == {*asked}
+        for (key, version), refusal in told.items():
+            # As Kafka's brokers know it, from the time before there was the other error.
+            is_stopping = key is ApiKey.CONTROLLED_SHUTDOWN
+            expected = "STALE_CONTROLLER_EPOCH" if is_stopping else "NOT_CONTROLLER"
+            assert refusal == expected, (key, version)
+    assert not cluster.partitions(topic)
+    told = answers(controller.address, asked)
+    assert not {"NOT_CONTROLLER", "STALE_CONTROLLER_EPOCH"} & {*told.values()}, told
+    assert told[ApiKey.CREATE_TOPICS, 0] == told[ApiKey.DELETE_TOPICS, 0] == "NONE"
+
+
+def agreed_controller(cluster):
+    """As all of them know."""
+
+    def known():
+        return {cluster.controller(by=each) for each in cluster.brokers}
+
+    wait_until(lambda: len(known()) == 1 and -1 not in known(), or_else=known)
+    return cluster.controller()
+
+
+def test_r5_what_was_said_by_an_old_controller_or_to_an_old_life_is_refused(shared):
+    """In every version; and what was told would have been the end of the topic."""
+    cluster, topic = shared, "r5-old"
+    cluster.create(topic)
+    before = cluster.partitions(topic)
+    controller = agreed_controller(cluster)
+    late = told_by_a_controller(topic, controller_id=controller, controller_epoch=0)
+    lost = told_by_a_controller(
+        topic, controller_id=controller, controller_epoch=FAR_AHEAD, broker_epoch=0
+    )
+    for broker in cluster.brokers:
+        told = answers(broker.address, late)
+        assert len(told) == 8 + 9 + 5
+        assert {*told.values()} == {"STALE_CONTROLLER_EPOCH"}, told
+        told = answers(broker.address, lost, names_broker_epoch)
+        assert len(told) == 6 + 4 + 4
+        assert {*told.values()} == {"STALE_BROKER_EPOCH"}, told
+        assert cluster.partitions(topic, by=broker) == before
+        assert cluster.controller(by=broker) == controller
+    assert write(cluster.leader(topic), topic, b"of all", acks=ALL_IN_SYNC) is ErrorCode.NONE
 
 
 def test_r7_tails_that_two_leaders_left_are_cut(shared):

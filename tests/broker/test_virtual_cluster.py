@@ -8,6 +8,7 @@ import pytest
 from odradek.broker import assembly, clock, turns
 from odradek.broker.replicas import fetcher
 from odradek.controller.store import paths
+from odradek.controller.store.payloads import broker as registered
 from odradek.protocol.types import TopicPartition
 from tests.support.controller_scene import topic_id
 from tests.support.virtual_brokers import SESSION_S
@@ -85,5 +86,26 @@ def test_a_topic_made_again_while_a_broker_was_away_is_not_the_one_it_leads(clus
         known = cluster.brokers[1].parts.cluster
         await cluster.until(lambda: known.id_of(PASSING.topic) == topic_id("again"))
         assert not leads(cluster, 1, PASSING)
+
+    cluster.live(story())
+
+
+def test_a_broker_that_has_other_listeners_stops_no_controller(cluster):
+    async def story():
+        at = registered.Endpoint("ELSEWHERE", "host", 1, registered.SecurityProtocol.PLAINTEXT)
+        value = registered.BrokerRegistration((at,)).encode()
+        await cluster.tool.create(paths.broker(9), value, is_ephemeral=True)
+        await cluster.until(in_office)
+        (first,) = in_office()
+        await cluster.isolate(first)
+        await cluster.until(lambda: {*in_office()} - {first})
+        await cluster.until(lambda: not cluster.is_whole())
+        await cluster.heal(first)
+        await cluster.until(cluster.is_whole)
+        assert 9 not in cluster.brokers[first].parts.cluster.picture.brokers.ids
+
+    def in_office():
+        running = cluster.lines.running.items()
+        return [number for number, broker in running if broker.parts.controller.is_active]
 
     cluster.live(story())

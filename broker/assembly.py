@@ -120,9 +120,8 @@ class Assembly:
         self.throttles = ReplicationThrottles.following(settings, broker_id=ground.broker_id)
         self.replicas.moves = self.moves = self._moves()
         self.moves.rate = self.throttles.moves
-        self.controller = Controller(
-            store, self._identity(), settings.current.controller, self._world()
-        )
+        self._own = self._identity()
+        self.controller = Controller(store, self._own, settings.current.controller, self._world())
         self.controller_client = self._controller_client()
         self.fetchers = self._replicate()
         self._topic_admin = TopicAdmin(
@@ -131,6 +130,7 @@ class Assembly:
             defaults=self._topic_defaults,
             random=_random,
             new_topic_id=_new_topic_id,
+            finds=self._own.finds,
         )
         self._topic_creator = TopicCreator(
             self._topic_admin,
@@ -329,7 +329,9 @@ class Assembly:
             },
             timestamp_ms=clock.now_ms(),
         )
-        return Identity(self._ground.broker_id, registration, current.network.inter_broker_listener)
+        inter_broker = current.network.inter_broker_listener
+        control = current.network.control_plane_listener or inter_broker
+        return Identity(self._ground.broker_id, registration, inter_broker, control)
 
     def _world(self) -> ControllerWorld:
         return ControllerWorld(
@@ -350,9 +352,7 @@ class Assembly:
 
     def _link_to(self, broker: Broker) -> BrokerLink:
         """By the control plane, if there is one; every broker of a cluster has the same."""
-        current = self._ground.settings.current
-        network = current.network
-        listener = network.control_plane_listener or network.inter_broker_listener
+        current, listener = self._ground.settings.current, self._own.control_listener
         found = next(each for each in broker.registration.endpoints if each.listener == listener)
         client = BrokerClient(
             found.host,

@@ -104,16 +104,40 @@ async def test_what_was_given_to_others_meanwhile_is_left_to_them(tmp_path):
     hosting, left = Hosting(tmp_path), []
     hosting.replicas.roles["events"] = SimpleNamespace(leads=print, leads_no_more=left.append)
     partition = hosting.lead(epoch=3, replicas=(BROKER, OTHER))
-    hosting.replicas.told_of(EVENTS, seen(replicas=[OTHER], epoch=3))
-    hosting.replicas.told_of(EVENTS, seen(replicas=[OTHER, BROKER], epoch=4))
+    hosting.replicas.told_of(EVENTS, None, seen(replicas=[OTHER], epoch=3))
+    hosting.replicas.told_of(EVENTS, None, seen(replicas=[OTHER, BROKER], epoch=4))
     assert hosting.replicas.partition(*EVENTS) is partition
-    hosting.replicas.told_of(EVENTS, seen(replicas=[OTHER], epoch=4))
+    hosting.replicas.told_of(EVENTS, None, seen(replicas=[OTHER], epoch=4))
     with pytest.raises(NotLeader):
         hosting.replicas.partition(*EVENTS)
     assert partition.leader is None
     assert left == [0]
     again = hosting.lead(leader=OTHER, epoch=5, replicas=(BROKER, OTHER))
     assert again.log is partition.log
+
+
+@pytest.mark.parametrize("replicas", [[OTHER], [OTHER, BROKER]])
+async def test_so_is_what_is_of_a_topic_that_was_deleted_and_made_again_meanwhile(
+    tmp_path, replicas
+):
+    """Whose epochs begin anew."""
+    hosting, left = Hosting(tmp_path), []
+    hosting.replicas.roles["events"] = SimpleNamespace(leads=print, leads_no_more=left.append)
+    partition = hosting.lead(epoch=3, replicas=(BROKER, OTHER), topic_id=an_id(1))
+    hosting.replicas.told_of(EVENTS, an_id(1), seen(replicas=replicas, epoch=0))
+    assert hosting.replicas.partition(*EVENTS) is partition
+    hosting.replicas.told_of(EVENTS, an_id(2), seen(replicas=replicas, epoch=0))
+    with pytest.raises(NotLeader):
+        hosting.replicas.partition(*EVENTS)
+    assert partition.leader is None
+    assert left == [0]
+
+
+async def test_a_partition_without_an_id_may_be_of_any_topic_of_its_name(tmp_path):
+    hosting = Hosting(tmp_path)
+    partition = hosting.lead(epoch=3, replicas=(BROKER, OTHER))
+    hosting.replicas.told_of(EVENTS, an_id(2), seen(replicas=[OTHER], epoch=0))
+    assert hosting.replicas.partition(*EVENTS) is partition
 
 
 def seen(*, replicas, epoch):

@@ -31,7 +31,7 @@ from odradek.broker.identity import broker_id_of, cluster_id_of
 from odradek.broker.log_events import LogEvents
 from odradek.broker.network.endpoint import Endpoint
 from odradek.broker.network.socket_server import SocketServer
-from odradek.broker.own_partitions import hosted
+from odradek.broker.own_partitions import hosted, lost
 from odradek.broker.record_reader import RecordReader
 from odradek.broker.recovery_workers import GivenUp, RecoveryWorkers
 from odradek.broker.router import Router
@@ -166,6 +166,8 @@ class Server:
             )
         )
         self._parts = parts
+        missing = partial(lost, store, logs.logs.current, broker_id=broker_id)
+        parts.replicas.lost |= await self._asked(missing)
         held_back = HeldBack(Router(parts.routes))
         self._answerer: Answerer = held_back
         self._events.on_failure = self._directory_failed

@@ -108,6 +108,8 @@ class ReplicaManager:
         #: By TopicPartition; the type allows to look for one without making it.
         self._partitions: dict[tuple[str, int], Partition] = {}
         self._offline: set[TopicPartition] = set()
+        #: Whose logs this broker alone was in sync with, and has no more (own_partitions.py).
+        self.lost: set[TopicPartition] = set()
         #: Given when they are there, as they need this one.
         self.moves: Moves | None = None
         self.in_sync: InSync | None = None
@@ -180,7 +182,9 @@ class ReplicaManager:
         """With a log, which knows of the epoch if it is led here."""
         if state.leader == self.broker_id and not state.is_new:
             self._check_for_lone_copy(partition, topic_id)
+            self._check_is_not_lost(partition, state)
         hosted = self._hosted(partition, topic_id, is_new=state.is_new)
+        self.lost.discard(partition)
         known = self._partitions.get(partition)
         if known is not None and known.hosted is not hosted:
             known.end(NotLeader(f"the log of {partition} is another now"))
@@ -205,6 +209,18 @@ class ReplicaManager:
             where = copy.log.directory
             log.error("%s is not led: its log is nowhere, and %s is a copy of it", partition, where)
             raise KafkaStorageError(f"{where} is a copy of {partition}, whose log is nowhere")
+
+    def _check_is_not_lost(
+        self, partition: TopicPartition, state: LeaderAndIsrPartitionState
+    ) -> None:
+        """Unless whoever elected it is ready to lose records; else its followers would be cut."""
+        if partition in self.lost and not state.leader_recovery_state:
+            log.error(
+                "%s is not led: its log is lost, and others may have it. To have one of them lead: "
+                "odradek leaders elect --type unclean; then start this broker again",
+                partition,
+            )
+            raise KafkaStorageError(f"the log of {partition} is lost")
 
     def _lead_no_more(self, partition: Partition | None, failure: KafkaError) -> None:
         """It must not go on in an epoch that is over for everybody else."""

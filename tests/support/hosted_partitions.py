@@ -91,6 +91,7 @@ def led(
     replicas: Iterable[int] = (BROKER,),
     in_sync: Iterable[int] | None = None,
     is_new: bool = True,
+    is_recovering: bool = False,
 ) -> LeaderAndIsrPartitionState:
     return LeaderAndIsrPartitionState(
         partition_index=partition,
@@ -101,4 +102,5 @@ def led(
         partition_epoch=epoch,
         replicas=list(replicas),
         is_new=is_new,
+        leader_recovery_state=int(is_recovering),
     )

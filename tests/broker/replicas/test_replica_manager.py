@@ -219,3 +219,27 @@ async def test_a_directory_that_fails_takes_only_its_own_partitions_offline(tmp_
     with pytest.raises(KafkaStorageError):
         hosting.replicas.stop(EVENTS, leader_epoch=-2, is_deleted=True)
     assert hosting.replicas.partition("events", 1) is second
+
+
+async def test_what_is_lost_is_not_led_from_an_empty_log(tmp_path, caplog):
+    hosting = Hosting(tmp_path)
+    hosting.replicas.lost.add(EVENTS)
+    for epoch in (4, 5):
+        with pytest.raises(KafkaStorageError, match="is lost"):
+            hosting.lead(epoch=epoch, is_new=False)
+    assert "odradek leaders elect --type unclean" in caplog.text
+    assert hosting.logs.find(EVENTS) is None
+
+
+async def test_what_is_lost_is_followed_and_led_from_then_on(tmp_path):
+    hosting = Hosting(tmp_path)
+    hosting.replicas.lost.add(EVENTS)
+    hosting.lead(leader=OTHER, epoch=4, replicas=(BROKER, OTHER), is_new=False)
+    assert hosting.lead(epoch=5, is_new=False).leader is not None
+
+
+@pytest.mark.parametrize("elected", [{"is_new": False, "is_recovering": True}, {"is_new": True}])
+async def test_what_is_lost_is_led_if_the_controller_is_ready_to_lose_it(tmp_path, elected):
+    hosting = Hosting(tmp_path)
+    hosting.replicas.lost.add(EVENTS)
+    assert hosting.lead(epoch=4, **elected).leader is not None

@@ -91,7 +91,6 @@ def led(
     replicas: Iterable[int] = (BROKER,),
     in_sync: Iterable[int] | None = None,
     is_new: bool = True,
-    is_recovering: bool = False,
 ) -> LeaderAndIsrPartitionState:
     return LeaderAndIsrPartitionState(
         partition_index=partition,
@@ -102,5 +101,4 @@ def led(
         partition_epoch=epoch,
         replicas=list(replicas),
         is_new=is_new,
-        leader_recovery_state=int(is_recovering),
     )

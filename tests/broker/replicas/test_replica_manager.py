@@ -238,8 +238,10 @@ async def test_what_is_lost_is_followed_and_led_from_then_on(tmp_path):
     assert hosting.lead(epoch=5, is_new=False).leader is not None
 
 
-@pytest.mark.parametrize("elected", [{"is_new": False, "is_recovering": True}, {"is_new": True}])
-async def test_what_is_lost_is_led_if_the_controller_is_ready_to_lose_it(tmp_path, elected):
+@pytest.mark.parametrize(("is_new", "is_recovering"), [(False, True), (True, False)])
+async def test_what_is_lost_is_led_if_the_controller_knows(tmp_path, is_new, is_recovering):
     hosting = Hosting(tmp_path)
     hosting.replicas.lost.add(EVENTS)
-    assert hosting.lead(epoch=4, **elected).leader is not None
+    state = led(epoch=4, is_new=is_new)
+    state.leader_recovery_state = int(is_recovering)
+    assert hosting.replicas.become(EVENTS, None, state).leader is not None

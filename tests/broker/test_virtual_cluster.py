@@ -7,6 +7,7 @@ import pytest
 
 from odradek.broker import assembly, clock, turns
 from odradek.broker.replicas import fetcher
+from odradek.protocol.errors import RequestTimedOut
 from odradek.protocol.types import TopicPartition
 from tests.support.virtual_brokers import SESSION_S
 from tests.support.virtual_clients import TOPIC
@@ -53,5 +54,18 @@ def test_what_was_moved_from_a_broker_that_was_cut_off_is_not_led_there_any_more
             number == at and each.topic_partition == place and each.leader is not None
             for at, each in cluster.replicas
         )
+
+    cluster.live(story())
+
+
+def test_a_controller_that_does_not_answer_is_given_up_after_controller_socket_timeout_ms(cluster):
+    async def story():
+        controller = cluster.brokers[1].parts.controller.controller_id
+        asking = next(each for each in cluster.brokers if each != controller)
+        cluster.lines.cut_pairs.add(frozenset((controller, asking)))
+        begun_s = cluster.loop.time()
+        with pytest.raises(RequestTimedOut):
+            await cluster.brokers[asking].parts.controller_client.allocate_producer_ids()
+        assert cluster.loop.time() - begun_s == pytest.approx(2, abs=0.01)
 
     cluster.live(story())

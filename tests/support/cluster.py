@@ -89,6 +89,8 @@ class Cluster:
             for broker in self.brokers:
                 broker.launch()
                 endings.enter_context(broker)
+            if self.network:
+                endings.callback(self.network.mend)  # who is cut off takes long to stop
             for broker in self.brokers:
                 broker.wait_until_ready()
             yield self

@@ -9,6 +9,7 @@ import asyncio
 import gc
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from random import SystemRandom
 from typing import cast
 from uuid import uuid4
@@ -160,12 +161,14 @@ class Assembly:
 
     def _controller_client(self) -> ControllerClient:
         ground = self._ground
-        listener = ground.settings.current.network.inter_broker_listener
+        current = ground.settings.current
+        listener = current.network.inter_broker_listener
+        timeout_ms = current.broker.controller_socket_timeout_ms
         return ControllerClient(
             Node(ground.broker_id, "", -1, None),
             controller_id=lambda: self.controller.controller_id,
             nodes=lambda: self.cluster.nodes(listener),
-            clients=BrokerClients(self.client_of),
+            clients=BrokerClients(partial(self.client_of, timeout_ms=timeout_ms)),
             broker_epoch=lambda: self.controller.broker_epoch,
         )
 
@@ -363,7 +366,7 @@ class Assembly:
         )
         return cast(BrokerLink, client)
 
-    def client_of(self, node: Node) -> BrokerClient | OwnClient:
+    def client_of(self, node: Node, *, timeout_ms: int | None = None) -> BrokerClient | OwnClient:
         """By which this broker asks another, or itself, for what clients want of it."""
         current, client_id = self._ground.settings.current, str(self._ground.broker_id)
         if node.id == self._ground.broker_id:
@@ -377,7 +380,7 @@ class Assembly:
             node.host,
             node.port,
             client_id=client_id,
-            timeout_s=current.broker.request_timeout_ms / 1000,
+            timeout_s=(timeout_ms or current.broker.request_timeout_ms) / 1000,
         )
 
     def _topic_defaults(self) -> TopicDefaults:

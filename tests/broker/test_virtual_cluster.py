@@ -9,6 +9,7 @@ from odradek.broker import assembly, clock, turns
 from odradek.broker.replicas import fetcher
 from odradek.controller.store import paths
 from odradek.controller.store.payloads import broker as registered
+from odradek.protocol.errors import RequestTimedOut
 from odradek.protocol.types import TopicPartition
 from tests.support.controller_scene import topic_id
 from tests.support.virtual_brokers import SESSION_S
@@ -107,5 +108,18 @@ def test_a_broker_that_has_other_listeners_stops_no_controller(cluster):
     def in_office():
         running = cluster.lines.running.items()
         return [number for number, broker in running if broker.parts.controller.is_active]
+
+    cluster.live(story())
+
+
+def test_a_controller_that_does_not_answer_is_given_up_after_controller_socket_timeout_ms(cluster):
+    async def story():
+        controller = cluster.brokers[1].parts.controller.controller_id
+        asking = next(each for each in cluster.brokers if each != controller)
+        cluster.lines.cut_pairs.add(frozenset((controller, asking)))
+        begun_s = cluster.loop.time()
+        with pytest.raises(RequestTimedOut):
+            await cluster.brokers[asking].parts.controller_client.allocate_producer_ids()
+        assert cluster.loop.time() - begun_s == pytest.approx(2, abs=0.01)
 
     cluster.live(story())

@@ -42,6 +42,7 @@ SETTINGS = {
     "auto.leader.rebalance.enable": "true",
     "leader.imbalance.check.interval.seconds": "7",
     "offsets.topic.num.partitions": "2",
+    "controller.socket.timeout.ms": "2000",
 }
 FAULTS = (
     "_kill",

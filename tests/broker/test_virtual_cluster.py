@@ -14,7 +14,7 @@ from odradek.protocol.types import TopicPartition
 from tests.support.controller_scene import topic_id
 from tests.support.virtual_brokers import SESSION_S
 from tests.support.virtual_clients import TOPIC
-from tests.support.virtual_cluster import VirtualCluster
+from tests.support.virtual_cluster import PATIENCE_S, VirtualCluster
 
 
 @pytest.fixture
@@ -89,6 +89,20 @@ def test_a_topic_made_again_while_a_broker_was_away_is_not_the_one_it_leads(clus
         assert not leads(cluster, 1, PASSING)
 
     cluster.live(story())
+
+
+def test_a_topic_deleted_while_a_broker_was_away_is_not_shown_by_it(cluster):
+    async def story():
+        await lose_a_topic_while_1_is_away(cluster)
+        known = cluster.brokers[1].parts.cluster
+        assert known.has_topic(PASSING.topic)
+        await cluster.heal(1)
+        while known.has_topic(PASSING.topic):
+            assert known.has_topic(TOPIC)
+            await asyncio.sleep(0.001)
+        assert known.has_topic(TOPIC)
+
+    cluster.live(asyncio.wait_for(story(), PATIENCE_S))
 
 
 def test_a_broker_that_has_other_listeners_stops_no_controller(cluster):

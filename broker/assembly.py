@@ -9,6 +9,7 @@ import asyncio
 import gc
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from random import SystemRandom
 from typing import cast
 from uuid import uuid4
@@ -120,9 +121,8 @@ class Assembly:
         self.throttles = ReplicationThrottles.following(settings, broker_id=ground.broker_id)
         self.replicas.moves = self.moves = self._moves()
         self.moves.rate = self.throttles.moves
-        self.controller = Controller(
-            store, self._identity(), settings.current.controller, self._world()
-        )
+        self._own = self._identity()
+        self.controller = Controller(store, self._own, settings.current.controller, self._world())
         self.controller_client = self._controller_client()
         self.fetchers = self._replicate()
         self._topic_admin = TopicAdmin(
@@ -131,6 +131,7 @@ class Assembly:
             defaults=self._topic_defaults,
             random=_random,
             new_topic_id=_new_topic_id,
+            finds=self._own.finds,
         )
         self._topic_creator = TopicCreator(
             self._topic_admin,
@@ -160,12 +161,14 @@ class Assembly:
 
     def _controller_client(self) -> ControllerClient:
         ground = self._ground
-        listener = ground.settings.current.network.inter_broker_listener
+        current = ground.settings.current
+        listener = current.network.inter_broker_listener
+        timeout_ms = current.broker.controller_socket_timeout_ms
         return ControllerClient(
             Node(ground.broker_id, "", -1, None),
             controller_id=lambda: self.controller.controller_id,
             nodes=lambda: self.cluster.nodes(listener),
-            clients=BrokerClients(self.client_of),
+            clients=BrokerClients(partial(self.client_of, timeout_ms=timeout_ms)),
             broker_epoch=lambda: self.controller.broker_epoch,
         )
 
@@ -329,7 +332,9 @@ class Assembly:
             },
             timestamp_ms=clock.now_ms(),
         )
-        return Identity(self._ground.broker_id, registration, current.network.inter_broker_listener)
+        inter_broker = current.network.inter_broker_listener
+        control = current.network.control_plane_listener or inter_broker
+        return Identity(self._ground.broker_id, registration, inter_broker, control)
 
     def _world(self) -> ControllerWorld:
         return ControllerWorld(
@@ -350,9 +355,7 @@ class Assembly:
 
     def _link_to(self, broker: Broker) -> BrokerLink:
         """By the control plane, if there is one; every broker of a cluster has the same."""
-        current = self._ground.settings.current
-        network = current.network
-        listener = network.control_plane_listener or network.inter_broker_listener
+        current, listener = self._ground.settings.current, self._own.control_listener
         found = next(each for each in broker.registration.endpoints if each.listener == listener)
         client = BrokerClient(
             found.host,
@@ -363,7 +366,7 @@ class Assembly:
         )
         return cast(BrokerLink, client)
 
-    def client_of(self, node: Node) -> BrokerClient | OwnClient:
+    def client_of(self, node: Node, *, timeout_ms: int | None = None) -> BrokerClient | OwnClient:
         """By which this broker asks another, or itself, for what clients want of it."""
         current, client_id = self._ground.settings.current, str(self._ground.broker_id)
         if node.id == self._ground.broker_id:
@@ -377,7 +380,7 @@ class Assembly:
             node.host,
             node.port,
             client_id=client_id,
-            timeout_s=current.broker.request_timeout_ms / 1000,
+            timeout_s=(timeout_ms or current.broker.request_timeout_ms) / 1000,
         )
 
     def _topic_defaults(self) -> TopicDefaults:

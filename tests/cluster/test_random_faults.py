@@ -50,22 +50,7 @@ def test_r1_every_fault_five_times(shared, seed):
 
 @pytest.mark.parametrize("seed", seeds(3))
 def test_r1_faults_that_overlap(shared, seed):
-    cluster, topic = shared, f"{TOPIC}-overlap-{seed}"
-    cluster.create(topic, PARTITIONS)
-    random = Random(seed)
-    with Load(cluster, topic, partitions=PARTITIONS, **PATIENCE) as load:
-        for number in range(OVERLAPPING):
-            fault = Fault(random.choice(FAULTS), random.choice(TARGETS))
-            with told(f"fault {number} of seed {seed}: {fault}"):
-                heal = fault.make(cluster, topic)
-                time.sleep(random.uniform(0, 4))
-                heal()
-                time.sleep(random.uniform(0, 1))
-        cluster.wait_until_whole(topic)
-        load.wait_for_more()
-    with told(f"seed {seed}"):
-        check(cluster, load)
-    check_nothing_leaked(cluster)
+    check_faults_that_overlap(shared, f"{TOPIC}-overlap-{seed}", seed)
 
 
 def test_r9_zookeeper_is_away_for_half_a_minute(shared):
@@ -82,6 +67,24 @@ def test_r9_zookeeper_is_away_for_half_a_minute(shared):
         load.wait_for_more()
         cluster.create("r9-long-afterwards")
     check(cluster, load)
+
+
+def check_faults_that_overlap(cluster, topic, seed):
+    cluster.create(topic, PARTITIONS)
+    random = Random(seed)
+    with Load(cluster, topic, partitions=PARTITIONS, **PATIENCE) as load:
+        for number in range(OVERLAPPING):
+            fault = Fault(random.choice(FAULTS), random.choice(TARGETS))
+            with told(f"fault {number} of seed {seed}: {fault}"):
+                heal = fault.make(cluster, topic)
+                time.sleep(random.uniform(0, 4))
+                heal()
+                time.sleep(random.uniform(0, 1))
+        cluster.wait_until_whole(topic)
+        load.wait_for_more()
+    with told(f"seed {seed}"):
+        check(cluster, load)
+    check_nothing_leaked(cluster)
 
 
 def check_nothing_leaked(cluster):

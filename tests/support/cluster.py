@@ -6,7 +6,7 @@ Owner: the thread that started them.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from struct import Struct
 from typing import Any, NamedTuple, Self
@@ -19,9 +19,9 @@ from odradek.storage.paths import Content
 from tests.support.broker_process import BrokerProcess
 from tests.support.broker_stores import on_zookeeper
 from tests.support.cluster_admin import ClusterAdmin
-from tests.support.cluster_network import Network
 from tests.support.free_ports import free_port
 from tests.support.group_members import wait_until
+from tests.support.links import Links
 from tests.support.wire_client import call
 from tests.support.zookeeper import ZooKeeperServer
 
@@ -59,9 +59,9 @@ class Cluster:
         directory: Path,
         zookeeper: ZooKeeperServer,
         *overrides: str,
-        network: Network | None = None,
+        network: Links | None = None,
         racks: Sequence[str] = (),
-        kind: type[BrokerProcess] = BrokerProcess,
+        kind: Callable[..., BrokerProcess] = BrokerProcess,
     ) -> None:
         """``network``: by which brokers reach each other, and ZooKeeper."""
         common = (*on_zookeeper(zookeeper), *SETTINGS, *overrides)
@@ -89,6 +89,8 @@ class Cluster:
             for broker in self.brokers:
                 broker.launch()
                 endings.enter_context(broker)
+            if self.network:
+                endings.callback(self.network.mend)  # who is cut off takes long to stop
             for broker in self.brokers:
                 broker.wait_until_ready()
             yield self

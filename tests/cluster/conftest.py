@@ -16,6 +16,9 @@ ON_ALL = (
     "transaction.state.log.replication.factor=3",
     "transaction.state.log.min.isr=2",
     "transaction.abort.timed.out.transaction.cleanup.interval.ms=200",
+    "group.min.session.timeout.ms=1000",
+    "group.consumer.min.heartbeat.interval.ms=100",
+    "group.consumer.heartbeat.interval.ms=100",
 )
 
 

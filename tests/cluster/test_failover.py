@@ -7,9 +7,9 @@ paused, past its session, is elsewhere: the leader in ``test_lives.py`` (R6), a 
 
 from pathlib import Path
 
-from confluent_kafka.admin import NewTopic, ResourceType
+from confluent_kafka.admin import ResourceType
 
-from tests.support.cluster import MIN_IN_SYNC, REPLICAS
+from tests.support.cluster import REPLICAS
 from tests.support.cluster_faults import wait_for_another_leader
 from tests.support.cluster_load import Load, check
 from tests.support.group_members import wait_until
@@ -27,7 +27,7 @@ def test_r1_the_controller_a_follower_and_the_leader_are_killed_and_the_leader_s
     wait_until(lambda: cluster.controller() >= 0)
     controller = cluster.brokers[cluster.controller()]
     leader, follower = cluster.others(controller)
-    create_on(cluster, topic, leader, follower, controller)
+    cluster.create_on(topic, leader, follower, controller)
     with Load(cluster, topic) as load:
         load.wait_for_more()
         controller.kill()
@@ -43,15 +43,6 @@ def test_r1_the_controller_a_follower_and_the_leader_are_killed_and_the_leader_s
         wait_for_another_leader(cluster, topic, second, by=leader)
         go_on_without(second, cluster, load)
     check(cluster, load)
-
-
-def create_on(cluster, topic, *brokers):
-    """The first leads."""
-    placed = [cluster.brokers.index(each) for each in brokers]
-    configs = {"min.insync.replicas": str(MIN_IN_SYNC)}
-    cluster.admin.create(NewTopic(topic, 1, replica_assignment=[placed], config=configs))
-    cluster.wait_until_whole(topic)
-    assert cluster.leader(topic) is brokers[0]
 
 
 def is_controlled_by_another(cluster, broker, *, by):

@@ -101,6 +101,14 @@ class Cluster:
         self.admin.create(_new(topic, partitions, configs))
         self.wait_until_whole(topic)
 
+    def create_on(self, topic: str, *brokers: BrokerProcess) -> None:
+        """One partition, which the first leads."""
+        placed = [self.brokers.index(each) for each in brokers]
+        configs = {"min.insync.replicas": str(MIN_IN_SYNC)}
+        self.admin.create(NewTopic(topic, 1, replica_assignment=[placed], config=configs))
+        self.wait_until_whole(topic)
+        assert self.leader(topic) is brokers[0]
+
     def start_to_create(self, topic: str) -> AdminClient:
         return self.admin.start_to_create(_new(topic, 1, {}))
 

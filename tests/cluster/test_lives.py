@@ -13,7 +13,7 @@ from odradek.protocol.api_keys import ApiKey
 from odradek.protocol.error_codes import ErrorCode
 from odradek.protocol.types import TopicPartition
 from tests.support.cluster_faults import LEADER_ONLY, paused, wait_for_another_leader, write
-from tests.support.cluster_load import Load, check
+from tests.support.cluster_load import LOOK_OFTEN, Load, check
 from tests.support.group_members import (
     Member,
     check_commits,
@@ -22,6 +22,7 @@ from tests.support.group_members import (
     share,
     wait_until,
 )
+from tests.support.persistent_load import PersistentConsumer
 from tests.support.wire_client import call
 
 DELAY_S = 0.1
@@ -120,6 +121,9 @@ def test_r13_without_its_in_sync_replicas_a_partition_is_offline_or_loses_record
         broker.stop()
     wait_until(lambda: len(cluster.partitions(topic, by=leader)[0].in_sync) == 1)
     assert write(leader, topic, b"of the leader", acks=-1) is ErrorCode.NONE
+    readers = [reader_of(cluster, topic, reset=each) for each in ("earliest", "error")]
+    for reader in readers:
+        reader.wait_for(2)
     leader.kill()
     for broker in (late, witness):
         broker.start()
@@ -136,6 +140,8 @@ def test_r13_without_its_in_sync_replicas_a_partition_is_offline_or_loses_record
     parted = fetched(new, topic, offset=2, last_epoch=before.epoch)
     assert parted.diverging_epoch.end_offset == 1
     assert fenced(new, topic, epoch=before.epoch) is ErrorCode.FENCED_LEADER_EPOCH
+    assert write(new, topic, b"after it", acks=-1) is ErrorCode.NONE
+    check_readers_noticed(*readers)
     leader.start()
     cluster.wait_until_whole(topic)
     wait_until(lambda: cluster.are_alike(place))
@@ -149,6 +155,27 @@ def member_of(cluster, topic):
     """Whose session is longer than a broker takes to restart."""
     options = {"group": topic, "topics": [topic], "session_ms": SESSION_MS}
     return Member("confluent", cluster.addresses, **options)
+
+
+def reader_of(cluster, topic, *, reset):
+    """``reset``: what it does when its position is in no log any more."""
+    options = {"auto.offset.reset": reset, **LOOK_OFTEN}
+    reader = PersistentConsumer(cluster.addresses, topic, partitions=1, **options)
+    reader.start()
+    return reader
+
+
+def check_readers_noticed(going_on, told):
+    """By the epoch of what they read last (KIP-320); else both would go on behind what is new."""
+    going_on.wait_for(4)
+    wait_until(lambda: told.failures)
+    for reader in (going_on, told):
+        reader.stop()
+    before = [(0, b"of all"), (1, b"of the leader")]
+    assert going_on.found[0] == [*before, (1, b"instead"), (2, b"after it")]
+    assert going_on.failures == []
+    assert told.found[0] == before
+    assert all("Partition log truncation detected at offset 2" in each for each in told.failures)
 
 
 def is_led_again(cluster, topic, preferred):

@@ -21,4 +21,5 @@ pending_answers.py     handlers that must wait
 failure_log.py         a line for whoever breaks the protocol, but not too many
 client.py              requests to other brokers
 broker_clients.py      one client for each of them
+outgoing.py            the connections of these clients, counted
 """

@@ -14,6 +14,7 @@ from contextlib import suppress
 from itertools import count
 from typing import TypeVar
 
+from odradek.broker.network.outgoing import Stream, Tally, open_stream
 from odradek.broker.network.own_connections import OwnConnections
 from odradek.protocol.api_keys import ApiKey
 from odradek.protocol.codec import decode, decode_prefix
@@ -43,16 +44,18 @@ class BrokerClient:
         client_id: str,
         timeout_s: float,
         own: OwnConnections | None = None,
+        tally: Tally | None = None,
     ) -> None:
-        """``own``, if the other broker is this one."""
+        """``own``, if the other broker is this one; ``tally`` counts the connection."""
         self._host = host
         self._port = port
         self._client_id = client_id
         self._timeout_s = timeout_s
         self._own = own
+        self._tally = tally or Tally()
         self._sent = count()
         self._turn = asyncio.Lock()
-        self._connection: tuple[asyncio.StreamReader, asyncio.StreamWriter] | None = None
+        self._connection: Stream | None = None
         #: Of the request that is being sent, or waits for its connection or answer.
         self._limit: asyncio.Timeout | None = None
         self._is_closed = False
@@ -100,7 +103,7 @@ class BrokerClient:
             raise DecodeError(f"{self} answered {header.correlation_id}, not {correlation_id}")
         return decode(api(key).response, version, frame, position)
 
-    async def _connected(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+    async def _connected(self) -> Stream:
         if self._is_closed:
             raise ConnectionAbortedError(f"the client of {self} has been closed")
         if self._connection is not None and _is_lost(*self._connection):
@@ -109,12 +112,11 @@ class BrokerClient:
             self._connection = await self._connect()
         return self._connection
 
-    async def _connect(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+    async def _connect(self) -> Stream:
         host, port = self._host, self._port
         try:
-            if self._own is None:
-                return await asyncio.open_connection(host, port)
-            return await asyncio.open_connection(sock=await self._own.connect(host, port))
+            connected = await self._own.connect(host, port) if self._own else None
+            return await open_stream(host, port, tally=self._tally, connected=connected)
         except UnicodeError as failure:  # of a..b, or of too long a name
             raise OSError(f"{host} is no name of a host: {failure}") from failure
 

@@ -191,9 +191,9 @@ class VirtualAssembly(Assembly):
         self._lines = lines
         super().__init__(ground)
 
-    def client_of(self, node):
+    def client_of(self, node, purpose):
         if node.id == self._ground.broker_id:
-            return super().client_of(node)
+            return super().client_of(node, purpose)
         return self._lines.client(self._ground.broker_id, node.id, timeout_s=3)
 
     def _fetching_client(self, node):

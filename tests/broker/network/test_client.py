@@ -6,7 +6,9 @@ from contextlib import suppress
 
 import pytest
 
+from odradek.broker.network import client as client_module
 from odradek.broker.network.client import BrokerClient
+from odradek.broker.network.outgoing import Outgoing
 from odradek.broker.network.own_connections import OwnConnections
 from odradek.protocol.api.heartbeat import HeartbeatRequest, HeartbeatResponse
 from odradek.protocol.api_keys import ApiKey
@@ -25,12 +27,14 @@ class Broker:
         self._answers = list(answers)
         self.seen = []
         self.connections = 0
+        self.outgoing = Outgoing()
         self._tasks = set()
 
     async def start(self):
         self._server = await asyncio.start_server(self._serve, "127.0.0.1", 0)
         host, port = self._server.sockets[0].getsockname()
-        client = BrokerClient(host, port, client_id="1", timeout_s=30)
+        tally = self.outgoing.tally("questions")
+        client = BrokerClient(host, port, client_id="1", timeout_s=30, tally=tally)
 
         async def close():
             client.close()
@@ -121,6 +125,25 @@ async def test_a_connection_that_was_closed_while_idle_is_made_anew_and_nobody_n
     assert broker.connections == 2
 
 
+async def test_what_the_other_broker_has_closed_is_closed_here_though_nobody_uses_it():
+    broker = Broker()
+    client = await broker.start()
+    await client.send(REQUEST, version=4)
+    own_end = client._connection[1].get_extra_info("socket")
+    assert (broker.outgoing.counts(), own_end.fileno() >= 0) == ({"questions": 1}, True)
+    broker.hang_up(is_reset=False)
+    await until(lambda: not broker.outgoing.counts())
+    await until(lambda: own_end.fileno() < 0)
+
+
+async def test_a_client_that_is_closed_leaves_no_connection():
+    broker = Broker()
+    client = await broker.start()
+    await client.send(REQUEST, version=4)
+    client.close()
+    await until(lambda: not broker.outgoing.counts())
+
+
 async def test_a_broker_that_is_not_there_is_an_os_error():
     broker = Broker()
     client = await broker.start()
@@ -150,7 +173,7 @@ async def test_whoever_still_waits_for_a_connection_is_told_when_the_client_is_c
         is_connecting.set()
         await asyncio.Event().wait()
 
-    monkeypatch.setattr(asyncio, "open_connection", never)
+    monkeypatch.setattr(client_module, "open_stream", never)
     client = BrokerClient("127.0.0.1", 9092, client_id="c", timeout_s=3600)
     async with asyncio.timeout(10), asyncio.TaskGroup() as tasks:
         waiting = [tasks.create_task(refused(client)) for _ in range(2)]
@@ -163,7 +186,7 @@ async def test_that_nobody_answered_is_said(monkeypatch):
     async def never(*_, **__):
         await asyncio.Event().wait()
 
-    monkeypatch.setattr(asyncio, "open_connection", never)
+    monkeypatch.setattr(client_module, "open_stream", never)
     client = BrokerClient("127.0.0.1", 9092, client_id="c", timeout_s=0)
     with pytest.raises(TimeoutError, match="does not answer in time"):
         await client.send(REQUEST, version=4)

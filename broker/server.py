@@ -13,6 +13,7 @@ Owner: the event loop.
 from __future__ import annotations
 
 import asyncio
+import json
 import logging
 from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack, suppress
@@ -28,6 +29,7 @@ from odradek.broker.call import Answer, Answerer, Peer
 from odradek.broker.disk import Disk, side_by_side
 from odradek.broker.held_back import HeldBack
 from odradek.broker.identity import broker_id_of, cluster_id_of
+from odradek.broker.in_hand import in_hand
 from odradek.broker.log_events import LogEvents
 from odradek.broker.network.endpoint import Endpoint
 from odradek.broker.network.socket_server import SocketServer
@@ -109,6 +111,12 @@ class Server:
     def endpoints(self) -> tuple[Endpoint, ...]:
         """What clients are told of where they are served, with the ports that were bound."""
         return self._sockets.advertised()
+
+    def tell_what_is_in_hand(self) -> None:
+        """In the log; once it has started."""
+        parts = self._parts
+        found = in_hand(self._sockets, parts.outgoing, parts.replicas)
+        log.info("In hand: %s", json.dumps(found))
 
     async def start(self) -> None:
         """Raises what went wrong; nothing is left of the attempt then."""

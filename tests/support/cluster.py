@@ -21,6 +21,7 @@ from tests.support.broker_stores import on_zookeeper
 from tests.support.cluster_admin import ClusterAdmin
 from tests.support.free_ports import free_port
 from tests.support.group_members import wait_until
+from tests.support.leaks import Leaks
 from tests.support.links import Links
 from tests.support.wire_client import call
 from tests.support.zookeeper import ZooKeeperServer
@@ -93,7 +94,10 @@ class Cluster:
                 endings.callback(self.network.mend)  # who is cut off takes long to stop
             for broker in self.brokers:
                 broker.wait_until_ready()
+            self.leaks = Leaks(self.brokers)
             yield self
+            if all(each.is_alive() for each in self.brokers):
+                self.leaks.check()
         assert not [each.log_text for each in self.brokers if "Traceback" in each.log_text]
         self.check_replicas()
 

@@ -11,6 +11,7 @@ from odradek.protocol.api_keys import ApiKey
 from odradek.protocol.error_codes import ErrorCode
 from odradek.protocol.records.record import Record
 from tests.support.batches import batch_of
+from tests.support.cluster_coordinators import GROUP, GROUPS, TRANSACTION, coordinator
 from tests.support.cluster_faults import wait_for_another_leader
 from tests.support.committed_records import committed_values, stable_end
 from tests.support.group_members import wait_until
@@ -18,11 +19,9 @@ from tests.support.group_wire import WireMember, committed, described, wait_for_
 from tests.support.partition_client import LATEST, READ_COMMITTED, PartitionClient
 from tests.support.protocol_consumers import ConsumerFleet
 from tests.support.sole_reader import COUNT, write_numbers
-from tests.support.transaction_wire import TRANSACTION, WireProducer, settled
+from tests.support.transaction_wire import WireProducer, settled
 from tests.support.wire_client import WireClient, call
 
-GROUP = 0  # as the type of a coordinator
-GROUPS = "__consumer_offsets"
 PARTITIONS = 3
 #: Of members that say nothing; and of those that are heard of again after the kill.
 SHORT_MS, LONG_MS = 2_000, 30_000
@@ -39,21 +38,10 @@ class Story:
 
     def group(self):
         """One that the broker coordinates which will be killed."""
-        return next(each for each in self._names if self._coordinator(each) is self.killed)
+        return next(each for each in self._names if self._is_coordinated(each))
 
-    def _coordinator(self, key, kind=GROUP, *, by=None):
-        address, found = (by or self.killed).address, []
-
-        def is_found():
-            asked = {"key_type": kind, "coordinator_keys": [key]}
-            found[:] = call(address, ApiKey.FIND_COORDINATOR, 4, **asked).coordinators
-            return not found[0].error_code
-
-        wait_until(is_found)
-        return self.cluster.brokers[found[0].node_id]
-
-    def coordinator_of_transactions(self, name):
-        return self._coordinator(name, TRANSACTION)
+    def _is_coordinated(self, group):
+        return coordinator(self.cluster, GROUP, group) is self.killed
 
     def new_coordinator(self, group):
         """Who has loaded the group."""
@@ -157,7 +145,7 @@ def aborted_transactions(story):
 
 
 def producer_of(story, name):
-    producer = WireProducer(story.coordinator_of_transactions(name).address, name)
+    producer = WireProducer(coordinator(story.cluster, TRANSACTION, name).address, name)
     producer.init()
     return producer
 

@@ -10,7 +10,6 @@ Owner: the event loop.
 from __future__ import annotations
 
 import asyncio
-from functools import partial
 from itertools import count
 from typing import TypeVar
 
@@ -115,14 +114,21 @@ class BrokerClient:
 
     async def _connect(self) -> ClientConnection:
         loop, host, port = asyncio.get_running_loop(), self._host, self._port
-        make = partial(ClientConnection, str(self), self._tally)
+        connection, is_made = ClientConnection(str(self), self._tally), False
         try:
             if self._own is None:
-                return (await loop.create_connection(make, host, port))[1]
-            own = await self._own.connect(host, port)
-            return (await loop.create_connection(make, sock=own))[1]
+                await loop.create_connection(lambda: connection, host, port)
+            else:
+                own = await self._own.connect(host, port)
+                await loop.create_connection(lambda: connection, sock=own)
+            is_made = True
+            return connection
         except UnicodeError as failure:  # of a..b, or of too long a name
             raise OSError(f"{host} is no name of a host: {failure}") from failure
+        finally:
+            if not is_made:
+                # uvloop does not say that a connection is lost if it is given up as it is made.
+                connection.uncount()
 
     def _disconnect(self) -> None:
         connection, self._connection = self._connection, None

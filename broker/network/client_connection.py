@@ -26,6 +26,7 @@ class ClientConnection(asyncio.Protocol):
         self.is_lost = False
         self._broker = broker
         self._tally = tally
+        self._is_counted = False
         self._loop = asyncio.get_running_loop()
         self._transport: asyncio.Transport | None = None
         self._answer: asyncio.Future[memoryview] | None = None
@@ -49,9 +50,16 @@ class ClientConnection(asyncio.Protocol):
         if answer is not None and not answer.done():
             answer.set_exception(failure)
 
+    def uncount(self) -> None:
+        """It is gone, or about to go."""
+        if self._is_counted:
+            self._is_counted = False
+            self._tally.count -= 1
+
     # What the loop says
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._is_counted = True
         self._tally.count += 1
         self._transport = cast(asyncio.Transport, transport)
 
@@ -73,5 +81,5 @@ class ClientConnection(asyncio.Protocol):
             self._received += data
 
     def connection_lost(self, exc: Exception | None) -> None:
-        self._tally.count -= 1
+        self.uncount()
         self.lose(exc or ConnectionResetError(f"{self._broker} closed the connection"))

@@ -5,6 +5,7 @@ import socket
 from contextlib import suppress
 
 import pytest
+import uvloop
 
 from odradek.broker.network.client import BrokerClient
 from odradek.broker.network.client_connection import ClientConnection
@@ -250,6 +251,30 @@ async def test_whoever_still_waits_for_a_connection_is_told_when_the_client_is_c
         await own.is_connecting.wait()
         client.close()
     assert [task.result() for task in waiting] == [TimeoutError, ConnectionAbortedError]
+
+
+@pytest.mark.parametrize("run", [asyncio.run, uvloop.run], ids=["asyncio", "uvloop"])
+def test_a_connection_that_is_given_up_as_it_is_made_is_not_counted(monkeypatch, run):
+    """Of which uvloop does not say that it is lost."""
+    tally, made = Tally(), ClientConnection.connection_made
+
+    async def close_as_it_is_made():
+        server = await asyncio.start_server(lambda _, writer: writer.close(), "127.0.0.1", 0)
+        host, port = server.sockets[0].getsockname()
+        client = BrokerClient(host, port, client_id="1", timeout_s=30, tally=tally)
+
+        def connection_made(connection, transport):
+            made(connection, transport)
+            assert tally.count == 1
+            client.close()
+
+        monkeypatch.setattr(ClientConnection, "connection_made", connection_made)
+        with pytest.raises(TimeoutError):
+            await client.send(REQUEST, version=4)
+        server.close()
+
+    run(close_as_it_is_made())
+    assert tally.count == 0
 
 
 async def test_that_nobody_lets_it_in_is_said():

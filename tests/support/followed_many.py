@@ -165,7 +165,11 @@ class Scene:
         return line
 
     def fails(self, error):
-        """The fetch that is on its way: by an error code for the whole, or an exception."""
+        """The fetch that is on its way, by an error code for the whole or an exception.
+
+        The leader has no session any more.
+        """
+        self.meant.clear()
         if isinstance(error, ErrorCode):
             self._answer.set_result(FetchResponse(error_code=error.code, responses=[]))
         else:

@@ -11,6 +11,7 @@ from odradek.protocol.types import ZERO_UUID, TopicPartition
 Line = FetchResponse.Topic.Partition
 BY_ID = 17
 IDS = {"a": bytes([1] * 16), "b": bytes([2] * 16)}
+IDS_AGAIN = {"a": bytes([9] * 16), "b": bytes([8] * 16)}
 PLACES = [TopicPartition(topic, number) for topic in IDS for number in range(3)]
 
 WANTED = st.dictionaries(st.sampled_from(PLACES), st.integers(0, 3), min_size=1)
@@ -89,14 +90,15 @@ def test_what_has_not_changed_is_not_asked_again():
     assert [each.partitions for each in request.forgotten_topics_data] == [[1]]
 
 
-@given(st.lists(st.tuples(st.sampled_from(PLACES), st.none() | st.integers(0, 3))))
+@given(st.lists(st.tuples(st.sampled_from(PLACES), st.none() | st.integers(0, 3), st.booleans())))
 def test_what_is_wanted_otherwise_several_times_is_told_as_it_is_in_the_end(changes):
     leader, session = Leader(), FollowerSession()
     meant_at_first = wanted(dict.fromkeys(PLACES[:3], 0))
     session.answered(leader.asked(session, meant_at_first)[2])
     in_the_end = dict(meant_at_first)
-    for where, offset in changes:
-        each = None if offset is None else wanted({where: offset})[where]
+    for where, offset, is_made_again in changes:
+        ids = IDS_AGAIN if is_made_again else IDS
+        each = None if offset is None else wanted({where: offset}, ids)[where]
         session.want(where, each)
         in_the_end[where] = each
     in_the_end = {where: each for where, each in in_the_end.items() if each is not None}
@@ -108,10 +110,9 @@ def test_what_is_wanted_otherwise_several_times_is_told_as_it_is_in_the_end(chan
 def test_a_topic_that_was_made_again_is_forgotten_by_its_old_id():
     leader, session = Leader(), FollowerSession()
     session.answered(leader.asked(session, wanted({PLACES[0]: 4}))[2])
-    again = {"a": bytes([9] * 16)}
-    request, meant, _ = leader.asked(session, wanted({PLACES[0]: 0}, again))
+    request, meant, _ = leader.asked(session, wanted({PLACES[0]: 0}, IDS_AGAIN))
     assert [each.topic_id for each in request.forgotten_topics_data] == [IDS["a"]]
-    assert meant == {(again["a"], 0): 0}
+    assert meant == {(IDS_AGAIN["a"], 0): 0}
 
 
 def test_a_leader_that_keeps_no_session_is_asked_for_everything_each_time():

@@ -88,6 +88,20 @@ async def test_what_a_throttle_holds_up_is_not_asked_for_though_others_had_the_a
     assert scene.meant.keys() == {0, 1, 2}
 
 
+@in_virtual_time
+async def test_a_mistake_while_one_is_looked_at_does_not_leave_out_others():
+    scene = Scene()
+    first, *_ = [scene.follow(number) for number in range(3)]
+
+    def fail_once(number):
+        first.on_look = scene.looked_at.append
+        raise AssertionError("a mistake")
+
+    first.on_look = fail_once
+    assert await scene.asked() is None
+    assert await scene.asked(after_s=BACKOFF_S) == [0, 1, 2]
+
+
 @pytest.fixture
 def short_turns(monkeypatch):
     monkeypatch.setattr(turns, "TURN_S", 0.0)

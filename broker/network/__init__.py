@@ -20,5 +20,6 @@ request_channel.py     requests and answers between threads
 pending_answers.py     handlers that must wait
 failure_log.py         a line for whoever breaks the protocol, but not too many
 client.py              requests to other brokers
+client_connection.py   the connection that they go by
 broker_clients.py      one client for each of them
 """

@@ -11,6 +11,7 @@ Owner: the event loop.
 import asyncio
 from types import SimpleNamespace
 
+from odradek.broker.background import Background
 from odradek.broker.metadata.picture import Node
 from odradek.broker.replicas import fetcher as fetcher_module
 from odradek.broker.replicas.fetcher import Fetcher, Ground
@@ -94,7 +95,7 @@ class Scene:
         )
         self._monotonic, fetcher_module.monotonic = fetcher_module.monotonic, self.loop.time
         self.fetcher = Fetcher(Node(1, "leader", 1, None), self, ground)
-        self._task = asyncio.create_task(self.fetcher.run())
+        self._task = Background().start(self.fetcher.run(), "fetcher")
         at_end(self._end)
 
     async def _end(self):

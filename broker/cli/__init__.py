@@ -19,7 +19,7 @@ version.py         which version this is
 
 serving.py         a broker in this process: settings, signals, its end
 signals.py         what stops it
-cluster.py         the cluster that a command speaks to, through confluent-kafka
+client.py          what every command that is a client shares, through confluent-kafka
 direct.py          requests which that library has no function for
 operated.py        a cluster as its operators see it, and its controller
 assignments.py     NAME=VALUE, as settings and headers are written

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
-from odradek.broker.cli import cluster
+from odradek.broker.cli import client
 from odradek.broker.cli.assignments import by_name
 from odradek.broker.cli.failed import CommandFailed
 
@@ -71,7 +71,7 @@ class Connections:
 
         if address not in self._clients:
             self._clients[address] = BrokerClient(
-                address.host, address.port, client_id=cluster.CLIENT_ID, timeout_s=self._timeout_s
+                address.host, address.port, client_id=client.CLIENT_ID, timeout_s=self._timeout_s
             )
         try:
             return await self._clients[address].send(request, version=version)
@@ -80,8 +80,8 @@ class Connections:
             raise CommandFailed(f"the broker at {address} did not answer: {told}") from failure
 
     def close(self) -> None:
-        for client in self._clients.values():
-            client.close()
+        for each in self._clients.values():
+            each.close()
 
 
 def reason(code: int) -> str:

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from odradek.broker.cli import cluster, direct
+from odradek.broker.cli import client, direct
 from odradek.broker.cli.direct import Address, Connections
 from odradek.broker.cli.failed import CommandFailed
 from odradek.broker.cli.partitions import Place
@@ -57,7 +57,7 @@ Codes = Callable[[Any], Iterable[int]]
 Work = Callable[[argparse.Namespace, "OperatedCluster"], Awaitable[int]]
 
 
-def verb(work: Work, *, tool: str) -> cluster.Run:
+def verb(work: Work, *, tool: str) -> client.Run:
     """A command that does this with the cluster; ``tool`` is Kafka's own that can do it too."""
 
     async def with_cluster(arguments: argparse.Namespace, connections: Connections) -> int:
@@ -67,7 +67,7 @@ def verb(work: Work, *, tool: str) -> cluster.Run:
     def run(arguments: argparse.Namespace) -> int:
         return direct.run(arguments, partial(with_cluster, arguments), tool=tool)
 
-    return cluster.client_command(run)
+    return client.client_command(run)
 
 
 class OperatedCluster:
@@ -182,6 +182,6 @@ def _unless_nobody(broker: int) -> int | None:
 
 
 def _address(written: str) -> Address:
-    """Which has been looked at before (see cluster.py)."""
+    """Which has been looked at before (see client.py)."""
     host, _, port = written.strip().rpartition(":")
     return Address(host.strip("[]"), int(port))

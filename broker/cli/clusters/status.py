@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from odradek.broker.cli import cluster, tables
+from odradek.broker.cli import client, tables
 from odradek.broker.cli.clusters.health import (
     OFFLINE,
     UNDER_MIN_ISR,
@@ -100,7 +100,7 @@ def add_to(verbs: Commands[argparse.ArgumentParser]) -> None:
         ),
     )
     parser.add_argument("--json", action="store_true", help="print all of it as one line of JSON")
-    cluster.add_options(parser)
+    client.add_options(parser)
     parser.set_defaults(run=verb(show, tool=TOOL))
 
 

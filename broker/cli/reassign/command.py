@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from random import Random
 
-from odradek.broker.cli import cluster, tables
+from odradek.broker.cli import client, tables
 from odradek.broker.cli.examples import examples
 from odradek.broker.cli.failed import AMISS, CommandFailed
 from odradek.broker.cli.operated import OperatedCluster, Picture, Work, by_topic, verb
@@ -166,7 +166,7 @@ def _add_preserve(parser: argparse.ArgumentParser) -> None:
 
 
 def _finish(parser: argparse.ArgumentParser, work: Work) -> None:
-    cluster.add_options(parser)
+    client.add_options(parser)
     parser.set_defaults(run=verb(work, tool=TOOL))
 
 

@@ -1,4 +1,4 @@
-"""The cluster that a command speaks to, through confluent-kafka.
+"""What every command that is a client shares: how it reaches a cluster, through confluent-kafka.
 
 That library comes with the extra ``cli`` and takes a moment to load, so it is imported by what is
 called here and not before.  What it complains about on its own, retries and lost connections, is

@@ -21,6 +21,7 @@ serving.py         a broker in this process: settings, signals, its end
 signals.py         what stops it
 client.py          what every command that is a client shares, through confluent-kafka
 direct.py          requests which that library has no function for
+first_answer.py    that of several brokers which could all give it
 operated.py        a cluster as its operators see it, and its controller
 assignments.py     NAME=VALUE, as settings and headers are written
 examples.py        how a command is used, at the end of its help

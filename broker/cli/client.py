@@ -77,7 +77,7 @@ def client_command(run: Run) -> Run:
             raise CommandFailed(
                 f"this command needs {missing.name}: pip install 'odradek[cli]'"
             ) from missing
-        _check_reachable(arguments.bootstrap)
+        _check_reachable(arguments.bootstrap, timeout_s=arguments.timeout)
         try:
             return run(arguments)
         except KafkaException as refused:
@@ -150,15 +150,17 @@ def reason(error: KafkaError) -> str:
     return f"{error.name().lstrip('_')}: {error.str()}"
 
 
-def _check_reachable(bootstrap: str) -> None:
+def _check_reachable(bootstrap: str, *, timeout_s: float) -> None:
     """A client would go on trying for long, and then could not say what was wrong."""
+    addresses = bootstrap.split(",")
     reasons = []
-    for address in bootstrap.split(","):
+    for address in addresses:
         host, _, port = address.strip().rpartition(":")
         if not host or not port.isdigit():
             raise CommandFailed(f"--bootstrap {address}: must be host:port")
         try:
-            socket.create_connection((host.strip("[]"), int(port)), timeout=TIMEOUT_S).close()
+            at = (host.strip("[]"), int(port))
+            socket.create_connection(at, timeout=timeout_s / len(addresses)).close()
         except (OSError, OverflowError) as failure:
             reasons.append(f"{address}: {getattr(failure, 'strerror', None) or failure}")
         else:

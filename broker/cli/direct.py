@@ -6,6 +6,7 @@ addresses of the brokers.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
@@ -57,6 +58,10 @@ def run(
     return asyncio.run(answer())
 
 
+class NoAnswer(CommandFailed):
+    """By a broker; another one, or the same a little later, may give one."""
+
+
 class Connections:
     """One to each broker that was asked something."""
 
@@ -65,9 +70,12 @@ class Connections:
         self._clients: dict[Address, BrokerClient] = {}
 
     async def ask(self, address: Address, request: Message, *, version: int) -> Any:
-        """The answer, of the class that belongs to the request.  Raises CommandFailed."""
+        """The answer, of the class that belongs to the request.  Raises NoAnswer.
+
+        CommandFailed: this cannot even be asked, as a number or a name is too large.
+        """
         from odradek.broker.network.client import BrokerClient
-        from odradek.protocol.errors import DecodeError
+        from odradek.protocol.errors import DecodeError, EncodeError
 
         if address not in self._clients:
             self._clients[address] = BrokerClient(
@@ -75,13 +83,23 @@ class Connections:
             )
         try:
             return await self._clients[address].send(request, version=version)
+        except EncodeError as failure:
+            raise CommandFailed(f"this cannot be asked: {failure}") from failure
         except (OSError, DecodeError) as failure:
-            told = failure or "no time left"
-            raise CommandFailed(f"the broker at {address} did not answer: {told}") from failure
+            raise NoAnswer(f"the broker at {_why(address, failure)}") from failure
 
     def close(self) -> None:
         for each in self._clients.values():
             each.close()
+
+
+def _why(address: Address, failure: Exception) -> str:
+    """What the client says begins with the address; what the system says does not."""
+    told = str(failure)
+    if told.startswith(f"{address} "):
+        return told
+    number = getattr(failure, "errno", None)
+    return f"{address} does not answer: {os.strerror(number) if number else told}"
 
 
 def reason(code: int) -> str:

@@ -163,6 +163,7 @@ def with_partition(leader, replicas, in_sync):
         ((0, (0, 1, 2), (0, 1)), [UNDER_REPLICATED]),
         ((0, (0, 1, 2), (0,)), [UNDER_REPLICATED, UNDER_MIN_ISR]),
         ((None, (0, 1), (0,)), [OFFLINE, UNDER_REPLICATED, UNDER_MIN_ISR]),
+        ((0, (0,), (0,)), []),  # acks=all works: no more than all replicas can be wanted
     ],
 )
 def test_what_is_amiss_with_a_partition_is_found(partition, troubles):

@@ -44,7 +44,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         metavar="SECONDS",
         type=seconds,
         default=TIMEOUT_S,
-        help="how long the cluster may take (%(default)s)",
+        help="how long the cluster may take for each answer (%(default)s)",
     )
     group.add_argument(
         "--property",
@@ -56,14 +56,16 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def seconds(written: str) -> float:
+def seconds(written: str, *, at_most: float = 3600) -> float:
     """As the type of an argument."""
     try:
         number = float(written)
     except ValueError:
         number = 0
-    if not 0.001 <= number <= 3600:
-        raise argparse.ArgumentTypeError(f"{written!r} is not a number of seconds, up to an hour")
+    if not 0.001 <= number <= at_most:
+        raise argparse.ArgumentTypeError(
+            f"{written!r} is not a number of seconds, up to {at_most:.0f}"
+        )
     return number
 
 

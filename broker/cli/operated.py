@@ -99,9 +99,9 @@ class OperatedCluster:
         return Picture(answer.cluster_id, self._controller, self._brokers, _partitions(answer))
 
     def until(self, deadline: float) -> OperatedCluster:
-        """The same, with the time that is left."""
+        """The same, with no more time than is left."""
         hurried = copy(self)
-        hurried.timeout_s = max(0.0, deadline - time.monotonic())
+        hurried.timeout_s = min(self.timeout_s, max(0.0, deadline - time.monotonic()))
         return hurried
 
     async def ask_controller(self, request: Message, *, version: int, codes: Codes) -> Any:
@@ -134,9 +134,17 @@ class OperatedCluster:
         return answer
 
     async def ask_broker(self, broker: int, request: Message, *, version: int) -> Any:
+        import asyncio
+
         if broker not in self._brokers:
             raise NoAnswer(f"broker {broker}: there is no such broker")
-        return await self._connections.ask(self._brokers[broker].address, request, version=version)
+        address = self._brokers[broker].address
+        try:
+            async with asyncio.timeout(self.timeout_s):
+                return await self._connections.ask(address, request, version=version)
+        except TimeoutError as late:
+            silent = f"broker {broker} at {address} does not answer"
+            raise NoAnswer(f"{silent} in {self.timeout_s:.3g} s") from late
 
     async def ask_anybody(self, request: Message, *, version: int) -> Any:
         async def ask(address: Address) -> Any:

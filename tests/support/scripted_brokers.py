@@ -6,7 +6,10 @@ from typing import Any
 
 from odradek.broker.cli.direct import Address
 from odradek.broker.cli.operated import OperatedCluster
+from odradek.protocol.api.describe_configs import DescribeConfigsResponse
+from odradek.protocol.api.list_partition_reassignments import ListPartitionReassignmentsResponse
 from odradek.protocol.api.metadata import MetadataResponse
+from odradek.protocol.error_codes import ErrorCode
 
 HOST = "h"
 
@@ -69,3 +72,47 @@ def metadata(
             for name, found in topics.items()
         ],
     )
+
+
+def settings_of_topics(
+    request: Any, *, error: ErrorCode = ErrorCode.NONE, text: str = "2"
+) -> DescribeConfigsResponse:
+    """Whatever was asked is set to this for each topic."""
+    answered = DescribeConfigsResponse.Resource
+    return DescribeConfigsResponse(
+        throttle_time_ms=0,
+        results=[
+            answered(
+                error_code=error.code,
+                error_message=None,
+                resource_type=each.resource_type,
+                resource_name=each.resource_name,
+                configs=[
+                    answered.Config(name=name, value=text, read_only=False, is_sensitive=False)
+                    for name in each.configuration_keys
+                    if not error.code
+                ],
+            )
+            for each in request.resources
+        ],
+    )
+
+
+def moving(*found: tuple[Any, ...]) -> ListPartitionReassignmentsResponse:
+    """Of each: topic, partition, replicas and those that are added."""
+    listed = ListPartitionReassignmentsResponse
+    topics = [
+        listed.Topic(
+            name=topic,
+            partitions=[
+                listed.Topic.Partition(
+                    partition_index=number,
+                    replicas=[*replicas],
+                    adding_replicas=[*adding],
+                    removing_replicas=[],
+                )
+            ],
+        )
+        for topic, number, replicas, adding in found
+    ]
+    return listed(throttle_time_ms=0, error_code=0, error_message=None, topics=topics)

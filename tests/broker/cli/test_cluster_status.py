@@ -8,59 +8,21 @@ import pytest
 
 from odradek.broker.cli.clusters import status
 from odradek.broker.cli.direct import NoAnswer
-from odradek.protocol.api.describe_configs import DescribeConfigsRequest, DescribeConfigsResponse
-from odradek.protocol.api.list_partition_reassignments import (
-    ListPartitionReassignmentsRequest,
-    ListPartitionReassignmentsResponse,
-)
+from odradek.protocol.api.describe_configs import DescribeConfigsRequest
+from odradek.protocol.api.list_partition_reassignments import ListPartitionReassignmentsRequest
 from odradek.protocol.api.metadata import MetadataRequest
 from odradek.protocol.error_codes import ErrorCode
-from tests.support.scripted_brokers import ScriptedBrokers, Silent, metadata
+from tests.support.scripted_brokers import (
+    ScriptedBrokers,
+    Silent,
+    metadata,
+    moving,
+    settings_of_topics,
+)
 
 WELL, AMISS = 0, 3
 SHORT_S = 0.5
 PARTITIONS = {("orders", 0): (0, (0, 1), (0, 1)), ("orders", 1): (1, (1, 0), (1, 0))}
-
-
-def settings_of_topics(request, *, error=ErrorCode.NONE, text="2"):
-    """An answer that has one setting, or none, for each topic."""
-    answered = DescribeConfigsResponse.Resource
-    return DescribeConfigsResponse(
-        throttle_time_ms=0,
-        results=[
-            answered(
-                error_code=error.code,
-                error_message=None,
-                resource_type=each.resource_type,
-                resource_name=each.resource_name,
-                configs=[
-                    answered.Config(name=name, value=text, read_only=False, is_sensitive=False)
-                    for name in each.configuration_keys
-                    if not error.code
-                ],
-            )
-            for each in request.resources
-        ],
-    )
-
-
-def moving(*found):
-    listed = ListPartitionReassignmentsResponse
-    topics = [
-        listed.Topic(
-            name=topic,
-            partitions=[
-                listed.Topic.Partition(
-                    partition_index=number,
-                    replicas=[*replicas],
-                    adding_replicas=[*adding],
-                    removing_replicas=[],
-                )
-            ],
-        )
-        for topic, number, replicas, adding in found
-    ]
-    return listed(throttle_time_ms=0, error_code=0, error_message=None, topics=topics)
 
 
 @pytest.fixture

@@ -11,6 +11,7 @@ from collections.abc import Callable, Coroutine, Iterable
 from typing import Any, TypeVar
 
 from odradek.broker.cli.direct import Address, NoAnswer
+from odradek.broker.cli.failed import CommandFailed
 
 #: Less if there is little time: all are to be asked.
 SOON_S = 1.0
@@ -20,33 +21,47 @@ Ask = Callable[[Address], Coroutine[Any, Any, Answer]]
 
 
 async def first_answer(ask: Ask[Answer], brokers: Iterable[Address], *, timeout_s: float) -> Answer:
-    """Raises NoAnswer, and at once whatever else an ask raises."""
+    """Raises NoAnswer, and at once any other CommandFailed."""
     import asyncio
 
     addresses = [*brokers]
     to_ask = [*addresses]
-    failures: list[NoAnswer] = []
-    asked: set[asyncio.Task[Answer]] = set()
-    deadline = time.monotonic() + timeout_s
+    ended: list[Answer | CommandFailed] = []
     soon_s = min(SOON_S, timeout_s / (len(addresses) + 1))
-    try:
+    deadline = time.monotonic() + timeout_s
+    async with asyncio.TaskGroup() as group:
+        asked: set[asyncio.Task[Answer | CommandFailed]] = set()
         while (to_ask or asked) and (left_s := deadline - time.monotonic()) > 0:
             if to_ask:
-                asked.add(asyncio.create_task(ask(to_ask.pop(0))))
+                asked.add(group.create_task(_outcome(ask, to_ask.pop(0))))
             patience_s = min(soon_s, left_s) if to_ask else left_s
             done, asked = await asyncio.wait(
                 asked, timeout=patience_s, return_when=asyncio.FIRST_COMPLETED
             )
-            told = {each: each.exception() for each in done}
-            failures += [why for why in told.values() if isinstance(why, NoAnswer)]
-            for each, why in told.items():
-                if not isinstance(why, NoAnswer):
-                    return each.result()
-    finally:
-        for each in asked:
-            each.cancel()
-        if asked:
-            await asyncio.wait(asked)
-    if failures and not asked:
-        raise failures[0]
+            ended += [each.result() for each in done]
+            if not all(isinstance(each, NoAnswer) for each in ended):
+                break
+        for silent in asked:
+            silent.cancel()
+    return _best(ended, addresses, timeout_s)
+
+
+async def _outcome(ask: Ask[Answer], address: Address) -> Answer | CommandFailed:
+    try:
+        return await ask(address)
+    except CommandFailed as failure:
+        return failure
+
+
+def _best(
+    outcomes: list[Answer | CommandFailed], addresses: list[Address], timeout_s: float
+) -> Answer:
+    """That which is not only the lack of an answer."""
+    for each in outcomes:
+        if not isinstance(each, CommandFailed):
+            return each
+    failures = [each for each in outcomes if isinstance(each, CommandFailed)]
+    final = [each for each in failures if not isinstance(each, NoAnswer)]
+    if final or len(failures) == len(addresses):
+        raise (final or failures)[0]
     raise NoAnswer(f"no broker answers in {timeout_s:.3g} s: {', '.join(map(str, addresses))}")

@@ -64,4 +64,6 @@ def _best(
     final = [each for each in failures if not isinstance(each, NoAnswer)]
     if final or len(failures) == len(addresses):
         raise (final or failures)[0]
-    raise NoAnswer(f"no broker answers in {timeout_s:.3g} s: {', '.join(map(str, addresses))}")
+    raise NoAnswer(
+        f"no broker answers in {round(timeout_s, 1):g} s: {', '.join(map(str, addresses))}"
+    )

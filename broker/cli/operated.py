@@ -120,7 +120,7 @@ class OperatedCluster:
                     await self.picture([])
         except TimeoutError as late:
             silent = f"broker {self._controller}, the controller, does not answer"
-            raise failure or NoAnswer(f"{silent} in {self.timeout_s:.3g} s") from late
+            raise failure or NoAnswer(f"{silent} in {round(self.timeout_s, 1):g} s") from late
 
     async def _ask_controller(self, request: Message, version: int, codes: Codes) -> Any:
         if not self._brokers:
@@ -144,7 +144,7 @@ class OperatedCluster:
                 return await self._connections.ask(address, request, version=version)
         except TimeoutError as late:
             silent = f"broker {broker} at {address} does not answer"
-            raise NoAnswer(f"{silent} in {self.timeout_s:.3g} s") from late
+            raise NoAnswer(f"{silent} in {round(self.timeout_s, 1):g} s") from late
 
     async def ask_anybody(self, request: Message, *, version: int) -> Any:
         async def ask(address: Address) -> Any:

@@ -164,5 +164,8 @@ async def _moving(asked: OperatedCluster, picture: Picture) -> dict[Place, Under
 
 
 async def _min_in_sync(asked: OperatedCluster, topics: Iterable[str]) -> dict[str, int]:
-    found = await topic_settings(asked, topics, [MIN_IN_SYNC])
+    try:
+        found = await topic_settings(asked, topics, [MIN_IN_SYNC])
+    except CommandFailed as failure:
+        raise CommandFailed(f"{MIN_IN_SYNC}: {failure}") from failure
     return {topic: int(each[MIN_IN_SYNC]) for topic, each in found.items() if MIN_IN_SYNC in each}

@@ -233,7 +233,8 @@ async def verify(arguments: argparse.Namespace, asked: OperatedCluster) -> int:
     plan = plans.read_plan(arguments.plan)
     if waiting.is_wanted(arguments):
         left = await _moves_left(asked, plan)
-        await waiting.wait(arguments, asked, plan, left, is_throttled=True)
+        throttled = await throttles.throttled_topics(asked, by_topic(plan.replicas))
+        await waiting.wait(arguments, asked, plan, left, is_throttled=bool(throttled))
     found = await moves.standings(asked, plan)
     rows = [
         (*place, found[place].value, list(replicas))

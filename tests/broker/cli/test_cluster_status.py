@@ -75,6 +75,7 @@ async def test_where_no_broker_tells_settings_all_else_is_told(shown, brokers):
     assert printed["summary"]["under_min_isr"] is None
     assert printed["unknown"].keys() == {"under_min_isr", "reassigning"}
     assert printed["unknown"]["reassigning"] == "alas"
+    assert printed["unknown"]["under_min_isr"].startswith("min.insync.replicas: no broker answers")
     asked = {port for port, each in brokers.asked if isinstance(each, DescribeConfigsRequest)}
     assert asked == {0, 1}
 

@@ -24,6 +24,9 @@ TOOL = "kafka-reassign-partitions"
 LIST_COLUMNS = ("topic", "partition", "replicas", "adding", "removing")
 VERIFY_COLUMNS = ("topic", "partition", "standing", "wanted")
 FAILED = 1
+THROTTLE_STAYS = (
+    "The throttle stays until `odradek reassign verify` finds that nothing is under way any more"
+)
 
 
 def add_to(commands: Commands[argparse.ArgumentParser]) -> None:
@@ -200,7 +203,12 @@ async def execute(arguments: argparse.Namespace, asked: OperatedCluster) -> int:
     if is_throttled:
         throttled = await throttles.throttle(asked, planned, arguments.throttle)
         print(f"Brokers {_listed(throttled)} are throttled to {arguments.throttle} bytes a second")
-    refused = await _begin(asked, plan)
+    try:
+        refused = await _begin(asked, plan)
+    except CommandFailed:
+        if is_throttled:  # perhaps it has begun all the same
+            print(f"odradek: {THROTTLE_STAYS}", file=sys.stderr)
+        raise
     begun = ReadPlan(
         {place: to for place, to in plan.replicas.items() if place not in refused},
         {at: to for at, to in plan.directories.items() if at.place not in refused},
@@ -214,7 +222,7 @@ async def execute(arguments: argparse.Namespace, asked: OperatedCluster) -> int:
     if is_throttled and (waits or not begun.replicas) and not await moves.under_way(asked):
         await _remove_throttles(asked, plan)
     elif is_throttled:
-        print("The throttle stays until `odradek reassign verify` finds that all is moved")
+        print(THROTTLE_STAYS)
     return FAILED if refused else 0
 
 

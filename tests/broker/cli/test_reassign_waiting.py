@@ -7,6 +7,7 @@ from argparse import Namespace
 
 import pytest
 
+from odradek.broker.cli.direct import NoAnswer
 from odradek.broker.cli.operated import Partition
 from odradek.broker.cli.partitions import Place
 from odradek.broker.cli.reassign import command, progress
@@ -273,9 +274,7 @@ async def test_a_throttle_stays_with_what_has_begun(brokers, arguments, capsys):
     arguments.throttle = 1000
     assert await command.execute(arguments, brokers.cluster(0)) == DONE
     lines = capsys.readouterr().out.splitlines()
-    assert lines[-1] == (
-        "The throttle stays until `odradek reassign verify` finds that all is moved"
-    )
+    assert lines[-1] == command.THROTTLE_STAYS
     assert changed_configs(brokers)[(4, "0")] == ["1000", "1000"]
 
 
@@ -288,6 +287,14 @@ async def test_a_throttle_of_what_was_under_way_before_stays(brokers, arguments,
     assert await command.execute(arguments, brokers.cluster(0)) == FAILED
     assert "The throttle stays until" in capsys.readouterr().out
     assert changed_configs(brokers)[(4, "0")] == ["1000", "1000"]
+
+
+async def test_a_throttle_stays_if_nobody_knows_whether_it_has_begun(brokers, arguments, capsys):
+    arguments.throttle = 1000
+    brokers.answers[AlterPartitionReassignmentsRequest] = NoAnswer("alas")
+    with pytest.raises(NoAnswer):
+        await command.execute(arguments, brokers.cluster(0, timeout_s=0.5))
+    assert capsys.readouterr().err == f"odradek: {command.THROTTLE_STAYS}\n"
 
 
 @pytest.mark.parametrize(("throttled", "told"), [("0:0", True), ("", False)])

@@ -15,17 +15,17 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from dataclasses import dataclass
-from enum import Enum
+from enum import Enum, auto
 
 from odradek.controller.assignment import Assignment
 from odradek.controller.leadership import Leadership
 
 
 class Occasion(Enum):
-    OFFLINE = "the leader is gone"
-    PREFERRED = "the preferred leader is back"
-    REASSIGNMENT = "the leader is not among the new replicas"
-    CONTROLLED_SHUTDOWN = "the leader's broker is about to stop"
+    OFFLINE = auto()
+    PREFERRED = auto()
+    REASSIGNMENT = auto()
+    CONTROLLED_SHUTDOWN = auto()
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +55,23 @@ def elected(current: Leadership, candidates: Candidates, occasion: Occasion) -> 
     if leader is None:
         return None
     return current.led_by(leader, current.isr, is_recovering=current.is_recovering)
+
+
+def why_nobody(candidates: Candidates, occasion: Occasion) -> str:
+    """In words, where nobody was elected."""
+    if not candidates.assignment.replicas:
+        return "there is no such partition any more"
+    match occasion:
+        case Occasion.OFFLINE:
+            return "no replica that is in sync is alive"
+        case Occasion.PREFERRED:
+            preferred = candidates.assignment.replicas[0]
+            lacking = "in sync" if preferred in candidates.online else "alive"
+            return f"the preferred leader, broker {preferred}, is not {lacking}"
+        case Occasion.REASSIGNMENT:
+            return "no new replica is both alive and in sync"
+        case Occasion.CONTROLLED_SHUTDOWN:
+            return "no other replica is both alive and in sync"
 
 
 def _after_loss(current: Leadership, candidates: Candidates) -> Leadership | None:

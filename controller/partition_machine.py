@@ -20,7 +20,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 
 from odradek.controller.context import Context
-from odradek.controller.leader_election import Candidates, Occasion, elected
+from odradek.controller.leader_election import Candidates, Occasion, elected, why_nobody
 from odradek.controller.leadership import Leadership
 from odradek.controller.leadership_changes import (
     LeadershipChanges,
@@ -179,10 +179,13 @@ class PartitionMachine:
                 _log_unclean(partition, leadership)
             self._context.move_partition(partition, PartitionState.ONLINE)
             self._batch.leader_and_isr(self._recipients(partition, occasion), partition)
-        nobody = f"nobody can lead, as {occasion.value}"
+        nobody = {
+            each: StateChangeFailed(why_nobody(self._candidates(each), occasion))
+            for each in changes.undecided
+        }
         return {
             **{each: StateChangeFailed(repr(why)) for each, why in changes.failed.items()},
-            **{each: StateChangeFailed(nobody) for each in changes.undecided},
+            **nobody,
             **changes.done,
         }
 
@@ -193,16 +196,18 @@ class PartitionMachine:
         occasion: Occasion,
         allows_unclean: bool,
     ) -> Leadership | None:
-        candidates = Candidates(
+        new = elected(current, self._candidates(partition, allows_unclean=allows_unclean), occasion)
+        if new is not None and not self._rules.marks_recovering:
+            return replace(new, is_recovering=current.is_recovering)
+        return new
+
+    def _candidates(self, partition: TopicPartition, *, allows_unclean: bool = False) -> Candidates:
+        return Candidates(
             self._context.assignment(partition),
             online=self._context.online_replicas(partition),
             shutting_down=self._context.shutting_down,
             allows_unclean=allows_unclean,
         )
-        new = elected(current, candidates, occasion)
-        if new is not None and not self._rules.marks_recovering:
-            return replace(new, is_recovering=current.is_recovering)
-        return new
 
     async def _allowing_unclean(
         self, current: Leaderships, occasion: Occasion, allows_unclean: bool

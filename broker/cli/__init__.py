@@ -19,9 +19,11 @@ version.py         which version this is
 
 serving.py         a broker in this process: settings, signals, its end
 signals.py         what stops it
-cluster.py         the cluster that a command speaks to, through confluent-kafka
+client.py          what every command that is a client shares, through confluent-kafka
 direct.py          requests which that library has no function for
+first_answer.py    that of several brokers which could all give it
 operated.py        a cluster as its operators see it, and its controller
+topic_settings.py  what is set for topics
 assignments.py     NAME=VALUE, as settings and headers are written
 examples.py        how a command is used, at the end of its help
 failed.py          a command that failed, and why

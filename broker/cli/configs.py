@@ -6,7 +6,7 @@ import argparse
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
-from odradek.broker.cli import cluster, tables
+from odradek.broker.cli import client, tables
 from odradek.broker.cli.assignments import assignment, by_name
 from odradek.broker.cli.examples import examples
 from odradek.broker.cli.failed import CommandFailed
@@ -47,8 +47,8 @@ def _add_describe(verbs: Commands[argparse.ArgumentParser]) -> None:
     _add_resource(parser)
     parser.add_argument("--all", action="store_true", help="also those that have their default")
     tables.add_options(parser)
-    cluster.add_options(parser)
-    parser.set_defaults(run=cluster.client_command(describe))
+    client.add_options(parser)
+    parser.set_defaults(run=client.client_command(describe))
 
 
 def _add_alter(verbs: Commands[argparse.ArgumentParser]) -> None:
@@ -80,8 +80,8 @@ def _add_alter(verbs: Commands[argparse.ArgumentParser]) -> None:
         default=[],
         help="let a setting have its default again; repeatable",
     )
-    cluster.add_options(parser)
-    parser.set_defaults(run=cluster.client_command(alter))
+    client.add_options(parser)
+    parser.set_defaults(run=client.client_command(alter))
 
 
 def _add_resource(parser: argparse.ArgumentParser) -> None:
@@ -96,9 +96,9 @@ def _add_resource(parser: argparse.ArgumentParser) -> None:
 
 def describe(arguments: argparse.Namespace) -> int:
     resource = _resource(arguments.kind, arguments.name)
-    admin = cluster.admin(arguments)
+    admin = client.admin(arguments)
     futures = admin.describe_configs([resource], request_timeout=arguments.timeout)
-    entries: Mapping[str, ConfigEntry] = cluster.outcome(arguments.name, futures[resource])
+    entries: Mapping[str, ConfigEntry] = client.outcome(arguments.name, futures[resource])
     rows = [
         (name, entry.value, _source(entry), entry.is_read_only, entry.is_sensitive)
         for name, entry in sorted(entries.items())
@@ -143,10 +143,10 @@ def _alter(
     for name in unset:
         how = AlterConfigOpType.DELETE
         resource.add_incremental_config(ConfigEntry(name, None, incremental_operation=how))
-    admin = cluster.admin(arguments)
+    admin = client.admin(arguments)
     futures = admin.incremental_alter_configs([resource], request_timeout=arguments.timeout)
     told = {f"{kind} {arguments.name}": future for future in futures.values()}
-    return cluster.settle(told, done="altered")
+    return client.settle(told, done="altered")
 
 
 def _resource(kind: str, name: str) -> ConfigResource:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from odradek.broker.cli import cluster
+from odradek.broker.cli import client
 from odradek.broker.cli.examples import examples
 from odradek.broker.cli.failed import CommandFailed
 from odradek.broker.cli.record_lines import FIELDS, Headers, Record, Template, json_line
@@ -70,8 +70,8 @@ def add_to(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> Non
     written.add_argument(
         "--json", action="store_true", help="a line of JSON for each, which produce --json reads"
     )
-    cluster.add_options(parser)
-    parser.set_defaults(run=cluster.client_command(run))
+    client.add_options(parser)
+    parser.set_defaults(run=client.client_command(run))
 
 
 def _add_ends(parser: argparse.ArgumentParser) -> None:
@@ -82,7 +82,7 @@ def _add_ends(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--idle",
         metavar="SECONDS",
-        type=cluster.seconds,
+        type=client.seconds,
         help="stop when nothing came for this long",
     )
 
@@ -102,7 +102,7 @@ def run(arguments: argparse.Namespace) -> int:
 
     line = _line_writer(arguments)
     consumer = Consumer(
-        cluster.settings(
+        client.settings(
             arguments,
             group_id=GROUP,
             enable_auto_commit=False,
@@ -160,7 +160,7 @@ def _partitions(consumer: Consumer, arguments: argparse.Namespace) -> list[int]:
     topics = consumer.list_topics(arguments.topic, timeout=arguments.timeout).topics
     topic = topics[arguments.topic]
     if topic.error is not None:
-        raise CommandFailed(f"{arguments.topic}: {cluster.reason(topic.error)}")
+        raise CommandFailed(f"{arguments.topic}: {client.reason(topic.error)}")
     there = sorted(topic.partitions)
     wanted: list[int] = arguments.partition or there
     missing = sorted(set(wanted) - set(there))
@@ -232,7 +232,7 @@ def _is_end(message: Message) -> bool:
     if error is None:
         return False
     if error.name() != "_PARTITION_EOF":
-        raise CommandFailed(f"{message.topic()}: {cluster.reason(error)}")
+        raise CommandFailed(f"{message.topic()}: {client.reason(error)}")
     return True
 
 

@@ -6,10 +6,11 @@ addresses of the brokers.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
-from odradek.broker.cli import cluster
+from odradek.broker.cli import client
 from odradek.broker.cli.assignments import by_name
 from odradek.broker.cli.failed import CommandFailed
 
@@ -57,6 +58,10 @@ def run(
     return asyncio.run(answer())
 
 
+class NoAnswer(CommandFailed):
+    """By a broker; another one, or the same a little later, may give one."""
+
+
 class Connections:
     """One to each broker that was asked something."""
 
@@ -65,23 +70,36 @@ class Connections:
         self._clients: dict[Address, BrokerClient] = {}
 
     async def ask(self, address: Address, request: Message, *, version: int) -> Any:
-        """The answer, of the class that belongs to the request.  Raises CommandFailed."""
+        """The answer, of the class that belongs to the request.  Raises NoAnswer.
+
+        CommandFailed: this cannot even be asked, as a number or a name is too large.
+        """
         from odradek.broker.network.client import BrokerClient
-        from odradek.protocol.errors import DecodeError
+        from odradek.protocol.errors import DecodeError, EncodeError
 
         if address not in self._clients:
             self._clients[address] = BrokerClient(
-                address.host, address.port, client_id=cluster.CLIENT_ID, timeout_s=self._timeout_s
+                address.host, address.port, client_id=client.CLIENT_ID, timeout_s=self._timeout_s
             )
         try:
             return await self._clients[address].send(request, version=version)
+        except EncodeError as failure:
+            raise CommandFailed(f"this cannot be asked: {failure}") from failure
         except (OSError, DecodeError) as failure:
-            told = failure or "no time left"
-            raise CommandFailed(f"the broker at {address} did not answer: {told}") from failure
+            raise NoAnswer(f"the broker at {_why(address, failure)}") from failure
 
     def close(self) -> None:
-        for client in self._clients.values():
-            client.close()
+        for each in self._clients.values():
+            each.close()
+
+
+def _why(address: Address, failure: Exception) -> str:
+    """What the client says begins with the address; what the system says does not."""
+    told = str(failure)
+    if told.startswith(f"{address} "):
+        return told
+    number = getattr(failure, "errno", None)
+    return f"{address} does not answer: {os.strerror(number) if number else told}"
 
 
 def reason(code: int) -> str:

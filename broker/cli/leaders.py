@@ -6,7 +6,7 @@ import argparse
 from collections.abc import Mapping
 from typing import Any
 
-from odradek.broker.cli import cluster, tables
+from odradek.broker.cli import client, tables
 from odradek.broker.cli.examples import examples
 from odradek.broker.cli.failed import CommandFailed
 from odradek.broker.cli.groups.scope import SYNTAX, Scope, scope
@@ -78,7 +78,7 @@ def _add_elect(verbs: Commands[argparse.ArgumentParser]) -> None:
         "input",
     )
     tables.add_options(parser)
-    cluster.add_options(parser)
+    client.add_options(parser)
     parser.set_defaults(run=with_cluster(elect, tool=TOOL))
 
 

@@ -11,13 +11,15 @@ import argparse
 import time
 from collections import defaultdict
 from collections.abc import Awaitable, Callable, Iterable, Mapping
+from copy import copy
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from odradek.broker.cli import cluster, direct
-from odradek.broker.cli.direct import Address, Connections
+from odradek.broker.cli import client, direct
+from odradek.broker.cli.direct import Address, Connections, NoAnswer
 from odradek.broker.cli.failed import CommandFailed
+from odradek.broker.cli.first_answer import first_answer
 from odradek.broker.cli.partitions import Place
 
 if TYPE_CHECKING:
@@ -57,7 +59,7 @@ Codes = Callable[[Any], Iterable[int]]
 Work = Callable[[argparse.Namespace, "OperatedCluster"], Awaitable[int]]
 
 
-def verb(work: Work, *, tool: str) -> cluster.Run:
+def verb(work: Work, *, tool: str) -> client.Run:
     """A command that does this with the cluster; ``tool`` is Kafka's own that can do it too."""
 
     async def with_cluster(arguments: argparse.Namespace, connections: Connections) -> int:
@@ -67,7 +69,7 @@ def verb(work: Work, *, tool: str) -> cluster.Run:
     def run(arguments: argparse.Namespace) -> int:
         return direct.run(arguments, partial(with_cluster, arguments), tool=tool)
 
-    return cluster.client_command(run)
+    return client.client_command(run)
 
 
 class OperatedCluster:
@@ -96,49 +98,63 @@ class OperatedCluster:
         self._controller = _unless_nobody(answer.controller_id)
         return Picture(answer.cluster_id, self._controller, self._brokers, _partitions(answer))
 
+    def until(self, deadline: float) -> OperatedCluster:
+        """The same, with no more time than is left."""
+        hurried = copy(self)
+        hurried.timeout_s = min(self.timeout_s, max(0.0, deadline - time.monotonic()))
+        return hurried
+
     async def ask_controller(self, request: Message, *, version: int, codes: Codes) -> Any:
         """Its answer; ``codes`` finds errors in one, so that a broker that is not it is known."""
         import asyncio
 
-        deadline = time.monotonic() + self.timeout_s
-        while True:
-            try:
-                return await self._ask_controller(request, version, codes)
-            except CommandFailed:
-                if time.monotonic() > deadline:
-                    raise
-            await asyncio.sleep(PAUSE_S)
-            await self.picture([])
+        failure: NoAnswer | None = None
+        try:
+            async with asyncio.timeout(self.timeout_s):
+                while True:
+                    try:
+                        return await self._ask_controller(request, version, codes)
+                    except NoAnswer as why:
+                        failure = why
+                    await asyncio.sleep(PAUSE_S)
+                    await self.picture([])
+        except TimeoutError as late:
+            silent = f"broker {self._controller}, the controller, does not answer"
+            raise failure or NoAnswer(f"{silent} in {round(self.timeout_s, 1):g} s") from late
 
     async def _ask_controller(self, request: Message, version: int, codes: Codes) -> Any:
         if not self._brokers:
             await self.picture([])
         if self._controller is None:
-            raise CommandFailed("the cluster has no controller")
+            raise NoAnswer("the cluster has no controller")
         answer = await self.ask_broker(self._controller, request, version=version)
         for code in codes(answer):
             if error_name(code) in PASSING:
-                raise CommandFailed(f"broker {self._controller}: {direct.reason(code)}")
+                raise NoAnswer(f"broker {self._controller}: {direct.reason(code)}")
         return answer
 
     async def ask_broker(self, broker: int, request: Message, *, version: int) -> Any:
+        import asyncio
+
         if broker not in self._brokers:
-            raise CommandFailed(f"broker {broker}: there is no such broker")
-        return await self._connections.ask(self._brokers[broker].address, request, version=version)
+            raise NoAnswer(f"broker {broker}: there is no such broker")
+        address = self._brokers[broker].address
+        try:
+            async with asyncio.timeout(self.timeout_s):
+                return await self._connections.ask(address, request, version=version)
+        except TimeoutError as late:
+            silent = f"broker {broker} at {address} does not answer"
+            raise NoAnswer(f"{silent} in {round(self.timeout_s, 1):g} s") from late
 
     async def ask_anybody(self, request: Message, *, version: int) -> Any:
+        async def ask(address: Address) -> Any:
+            answer = await self._connections.ask(address, request, version=version)
+            # Who has answered is asked first the next time.
+            self._known = {address: None} | self._known
+            return answer
+
         addresses = [*self._known, *(each.address for each in self._brokers.values())]
-        failures = []
-        for address in dict.fromkeys(addresses):
-            try:
-                answer = await self._connections.ask(address, request, version=version)
-            except CommandFailed as failure:
-                failures.append(failure)
-            else:
-                # Who has answered is asked first the next time.
-                self._known = {address: None} | self._known
-                return answer
-        raise failures[0]
+        return await first_answer(ask, dict.fromkeys(addresses), timeout_s=self.timeout_s)
 
 
 def by_topic(places: Iterable[Place]) -> dict[str, list[int]]:
@@ -182,6 +198,6 @@ def _unless_nobody(broker: int) -> int | None:
 
 
 def _address(written: str) -> Address:
-    """Which has been looked at before (see cluster.py)."""
+    """Which has been looked at before (see client.py)."""
     host, _, port = written.strip().rpartition(":")
     return Address(host.strip("[]"), int(port))

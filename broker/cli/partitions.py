@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from odradek.broker.cli import cluster
+from odradek.broker.cli import client
 from odradek.broker.cli.failed import CommandFailed
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ def described_topics(
     if not names:
         return []
     futures = admin.describe_topics(TopicCollection(names), request_timeout=timeout_s)
-    return [cluster.outcome(name, futures[name]) for name in names]
+    return [client.outcome(name, futures[name]) for name in names]
 
 
 def that_exist(admin: AdminClient, places: Iterable[Place], timeout_s: float) -> list[Place]:
@@ -107,5 +107,5 @@ def _offsets(
             if are_all_led:
                 raise CommandFailed(f"{place}: there is no such partition, or no leader of it")
             continue
-        found[place] = cluster.outcome(str(place), future).offset
+        found[place] = client.outcome(str(place), future).offset
     return found

@@ -10,7 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
-from odradek.broker.cli import cluster
+from odradek.broker.cli import client
 from odradek.broker.cli.assignments import assignment
 from odradek.broker.cli.examples import examples
 from odradek.broker.cli.failed import CommandFailed
@@ -40,8 +40,8 @@ def add_to(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> Non
     parser.add_argument("--file", metavar="FILE", type=Path, help="read lines from here")
     _add_record_options(parser)
     _add_producer_options(parser)
-    cluster.add_options(parser)
-    parser.set_defaults(run=cluster.client_command(run))
+    client.add_options(parser)
+    parser.set_defaults(run=client.client_command(run))
 
 
 def _add_record_options(parser: argparse.ArgumentParser) -> None:
@@ -94,7 +94,7 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.idempotent and arguments.acks != "all":
         raise CommandFailed("--idempotent needs --acks all")
     producer = Producer(
-        cluster.settings(
+        client.settings(
             arguments,
             acks=arguments.acks,
             compression_type=arguments.codec,
@@ -138,7 +138,7 @@ class _Deliveries:
         if self._first is not None:
             count = self._written + self._lost
             raise CommandFailed(
-                f"{self._lost} of {count} records were not written: {cluster.reason(self._first)}"
+                f"{self._lost} of {count} records were not written: {client.reason(self._first)}"
             )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING
 
-from odradek.broker.cli import cluster, partitions, tables
+from odradek.broker.cli import client, partitions, tables
 from odradek.broker.cli.assignments import assignment, by_name
 from odradek.broker.cli.configs import alter_topic
 from odradek.broker.cli.examples import examples
@@ -121,9 +121,9 @@ def _add_delete(verbs: Commands[argparse.ArgumentParser]) -> None:
     _finish(parser, delete)
 
 
-def _finish(parser: argparse.ArgumentParser, run: cluster.Run) -> None:
-    cluster.add_options(parser)
-    parser.set_defaults(run=cluster.client_command(run))
+def _finish(parser: argparse.ArgumentParser, run: client.Run) -> None:
+    client.add_options(parser)
+    parser.set_defaults(run=client.client_command(run))
 
 
 def create(arguments: argparse.Namespace) -> int:
@@ -138,14 +138,14 @@ def create(arguments: argparse.Namespace) -> int:
         )
         for name in dict.fromkeys(arguments.names)
     ]
-    admin = cluster.admin(arguments)
-    futures = admin.create_topics(topics, **cluster.deadlines(arguments))
+    admin = client.admin(arguments)
+    futures = admin.create_topics(topics, **client.deadlines(arguments))
     forgiven = frozenset({"TOPIC_ALREADY_EXISTS"} if arguments.if_not_exists else ())
-    return cluster.settle(futures, done="created", forgiven=forgiven)
+    return client.settle(futures, done="created", forgiven=forgiven)
 
 
 def list_topics(arguments: argparse.Namespace) -> int:
-    found = partitions.described_topics(cluster.admin(arguments), [], arguments.timeout)
+    found = partitions.described_topics(client.admin(arguments), [], arguments.timeout)
     rows = [
         (topic.name, len(topic.partitions), _replication(topic), topic.is_internal)
         for topic in found
@@ -157,7 +157,7 @@ def list_topics(arguments: argparse.Namespace) -> int:
 
 
 def describe(arguments: argparse.Namespace) -> int:
-    admin = cluster.admin(arguments)
+    admin = client.admin(arguments)
     topics = partitions.described_topics(admin, arguments.names, arguments.timeout)
     led = [
         partitions.Place(topic.name, partition.id)
@@ -189,23 +189,23 @@ def alter(arguments: argparse.Namespace) -> int:
 
     if arguments.partitions is None and not (arguments.config or arguments.unset):
         raise CommandFailed("nothing to change: give --partitions, --config or --unset")
-    admin = cluster.admin(arguments)
+    admin = client.admin(arguments)
     status = 0
     if arguments.config or arguments.unset:
         status |= alter_topic(arguments, by_name(arguments.config), arguments.unset)
     if arguments.partitions is not None:
         wanted = [NewPartitions(arguments.name, arguments.partitions)]
-        futures = admin.create_partitions(wanted, **cluster.deadlines(arguments))
-        status |= cluster.settle(futures, done=f"has {arguments.partitions} partitions")
+        futures = admin.create_partitions(wanted, **client.deadlines(arguments))
+        status |= client.settle(futures, done=f"has {arguments.partitions} partitions")
     return status
 
 
 def delete(arguments: argparse.Namespace) -> int:
-    admin = cluster.admin(arguments)
+    admin = client.admin(arguments)
     names = list(dict.fromkeys(arguments.names))
-    futures = admin.delete_topics(names, **cluster.deadlines(arguments))
+    futures = admin.delete_topics(names, **client.deadlines(arguments))
     forgiven = frozenset({"UNKNOWN_TOPIC_OR_PART"} if arguments.if_exists else ())
-    return cluster.settle(futures, done="deleted", forgiven=forgiven)
+    return client.settle(futures, done="deleted", forgiven=forgiven)
 
 
 def _replication(topic: TopicDescription) -> int:

@@ -7,9 +7,11 @@ leader.py            what its leader knows: who is in sync, and how far
 in_sync.py           the controller asked to agree on who is in sync
 fetchers.py          which connection fetches what this broker follows
 fetcher.py           one of them: fetch, append, cut
+following.py         all that it fetches, and what of that to look at now
 followed.py          a partition that it fetches, and whether it may now
 follower_session.py  what its leader is told of what it wants
 throttles.py         how fast replicas are copied, at most
+cutting.py           a follower's log cut while nobody else works on it
 truncation.py        where a log is cut that has parted from its leader's
 log_copies.py        what a copy of a log has in common with it
 waiter.py            who waits at a partition until something stirs

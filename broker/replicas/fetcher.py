@@ -11,7 +11,12 @@
 A partition takes nothing of an answer if it follows in another epoch by then, or ends elsewhere
 than where it did when it was asked for: what would be appended might not continue its log.
 
-Invariant: nothing is asked for a log that is being cut, whoever cuts it.
+Only those partitions are looked at that something has happened to since the last fetch; see
+following.py for what that is.
+
+Invariant: nothing is asked for a log that is being cut, whoever cuts it.  A fetcher begins to cut
+only what it follows (cutting.py), and asks for nothing meanwhile; what was begun in an earlier
+epoch is seen when the partition is followed anew, and looked for until it has ended.
 
 Owner: the event loop.
 """
@@ -24,12 +29,13 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from time import monotonic
-from typing import Protocol
 
 from odradek.broker.metadata.picture import Node
 from odradek.broker.network.broker_clients import Client
+from odradek.broker.replicas.cutting import Care, Cutting, Logs
 from odradek.broker.replicas.followed import Followed
-from odradek.broker.replicas.follower_session import FollowerSession, Wanted, have_ids
+from odradek.broker.replicas.follower_session import FollowerSession, Wanted
+from odradek.broker.replicas.following import Following
 from odradek.broker.replicas.partition import Partition
 from odradek.broker.replicas.throttles import Throttle
 from odradek.broker.replicas.truncation import cut_for
@@ -43,8 +49,6 @@ from odradek.protocol.file_region import FileRegion
 from odradek.protocol.types import TopicPartition
 from odradek.storage.leader_epochs import NO_EPOCH, EpochEnd
 from odradek.storage.log_lookup import EARLIEST, LATEST
-from odradek.storage.manager.disk_work import DiskWork
-from odradek.storage.manager.hosted_log import HostedLog
 
 log = logging.getLogger(__name__)
 
@@ -64,24 +68,6 @@ _SESSION_ERRORS = frozenset(
         ErrorCode.UNKNOWN_TOPIC_ID,
     }
 )
-
-
-class Logs(Protocol):
-    """Who cuts logs."""
-
-    def truncate(self, hosted: HostedLog, offset: int, /, *, now_ms: int) -> DiskWork: ...
-
-    def truncate_fully(self, hosted: HostedLog, new_start: int, /, *, now_ms: int) -> DiskWork: ...
-
-
-class Care(Protocol):
-    """Who keeps compaction and retention away meanwhile."""
-
-    async def hold_off(self, partition: TopicPartition, /) -> None: ...
-
-    def allow(self, partition: TopicPartition, /) -> None: ...
-
-    async def carry_out(self, work: DiskWork, /) -> None: ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -105,29 +91,31 @@ class Fetcher:
         self._client = client
         self._ground = ground
         self._session = FollowerSession()
-        self._followed: dict[TopicPartition, Followed] = {}
+        self._following = Following()
+        self._cutting = Cutting(self._following, ground.logs, ground.care, ground.now_ms)
         self._has_news = asyncio.Event()
+        self._is_throttled = False
         self._is_reached = True
         self._is_closed = False
 
     def follow(self, partition: Partition) -> None:
-        self._followed[partition.topic_partition] = Followed(partition)
+        self._following.follow(partition)
         self._has_news.set()
 
     def forget(self, partition: TopicPartition) -> None:
-        self._followed.pop(partition, None)
+        self._following.forget(partition)
 
     def partitions(self) -> list[Partition]:
-        return [each.partition for each in self._followed.values()]
+        return [each.partition for each in self._following]
 
     @property
     def is_idle(self) -> bool:
-        return not self._followed
+        return not self._following
 
     def close(self) -> None:
         """It ends by itself: a cut that is under way must be carried out."""
         self._is_closed = True
-        self._followed.clear()
+        self._following.forget_all()
         self._client.close()
         self._has_news.set()
 
@@ -138,18 +126,17 @@ class Fetcher:
             except Exception:
                 # Else nothing that this leader leads would be replicated here any more.
                 log.exception("Fetching from broker %d failed, and goes on", self.leader.id)
-                self._session.lost()
+                self._begin_again()
                 await asyncio.sleep(self._backoff_s)
         self._client.close()  # again: it may have connected since
 
     async def _go_on(self) -> None:
-        await self._cut_unknown_tails()
-        wanted = self._wanted()
-        if not wanted:
+        await self._look()
+        if self._session.wants_nothing:
             await self._rest()
             return
         try:
-            response = await self._fetch(wanted)
+            response = await self._fetch()
         except (OSError, DecodeError) as failure:
             await self._not_reached(str(failure))
             return
@@ -160,8 +147,8 @@ class Fetcher:
         if self._is_closed:
             return
         self._has_news.clear()
-        rests = [each.rests_until for each in self._followed.values()]
-        timeout_s = max(SHORTEST_REST_S, min(rests) - monotonic()) if rests else None
+        due_s = self._following.next_due_s
+        timeout_s = None if self.is_idle else max(SHORTEST_REST_S, due_s - monotonic())
         with suppress(TimeoutError):  # then one of them has rested for long enough
             async with asyncio.timeout(timeout_s):
                 await self._has_news.wait()
@@ -172,8 +159,13 @@ class Fetcher:
         if self._is_reached:
             log.warning("Broker %d cannot be fetched from: %s", self.leader.id, why)
         self._is_reached = False
-        self._session.lost()
+        self._begin_again()
         await asyncio.sleep(self._backoff_s)
+
+    def _begin_again(self) -> None:
+        """What has been asked for is of no account any more."""
+        self._session.lost()
+        self._following.touch_all()
 
     @property
     def _backoff_s(self) -> float:
@@ -181,23 +173,46 @@ class Fetcher:
 
     # Asking
 
-    def _wanted(self) -> dict[TopicPartition, Wanted]:
-        now, limit_bytes = monotonic(), self._ground.settings().fetch_max_bytes
-        throttle = self._ground.throttle
-        wanted = {}
-        for where, followed in self._followed.items():
-            followed.asked_offset = None
-            if followed.partition.hosted.is_being_cut:  # in an earlier epoch
-                followed.rests_until = max(followed.rests_until, now + SHORTEST_REST_S)
-            elif not followed.has_all and throttle.holds_up(where):
-                rest_s = min(throttle.rate.rest_s, self._backoff_s)  # it may be raised meanwhile
-                followed.rests_until = max(followed.rests_until, now + rest_s)
-            if followed.rests_until > now or followed.is_new or not followed.is_current:
-                continue
-            wanted[where] = followed.wanted(limit_bytes)
-        return wanted
+    async def _look(self) -> None:
+        """At what has been touched, until nothing is: nothing comes between that and the fetch."""
+        following, throttle = self._following, self._ground.throttle
+        if throttle.is_exceeded != self._is_throttled:
+            self._is_throttled = not self._is_throttled
+            following.touch_all()
+        following.wake(monotonic())
+        turn = Turn()
+        while touched := following.touched():
+            for where in touched:
+                followed = following.find(where)
+                if followed is not None and followed.is_new:
+                    await self._cut_unknown_tail(followed)
+                self._session.want(where, self._wanted(followed))
+                if turn.is_over:
+                    await turn.next()
 
-    async def _fetch(self, wanted: dict[TopicPartition, Wanted]) -> FetchResponse:
+    def _wanted(self, followed: Followed | None) -> Wanted | None:
+        """None if it is left alone; then it is looked at again when it has rested."""
+        if followed is None:
+            return None
+        where, throttle, now = (
+            followed.partition.topic_partition,
+            self._ground.throttle,
+            monotonic(),
+        )
+        followed.asked_offset = None
+        if followed.partition.hosted.is_being_cut:  # in an earlier epoch
+            followed.rests_until = max(followed.rests_until, now + SHORTEST_REST_S)
+        elif not followed.has_all and throttle.holds_up(where):
+            rest_s = min(throttle.rate.rest_s, self._backoff_s)  # it may be raised meanwhile
+            followed.rests_until = max(followed.rests_until, now + rest_s)
+        if followed.rests_until > now:
+            self._following.rests(where, followed.rests_until)
+            return None
+        if followed.is_new or not followed.is_current:
+            return None
+        return followed.wanted(self._ground.settings().fetch_max_bytes)
+
+    async def _fetch(self) -> FetchResponse:
         settings, ground = self._ground.settings(), self._ground
         request = FetchRequest(
             max_wait_ms=settings.fetch_wait_max_ms,
@@ -205,14 +220,14 @@ class Fetcher:
             max_bytes=settings.fetch_response_max_bytes,
             topics=[],
         )
-        version = BY_ID if have_ids(wanted.values()) else BY_NAME
+        self._session.fill(request)
+        version = BY_ID if self._session.has_ids else BY_NAME
         if version == BY_ID:
             request.replica_state = FetchRequest.ReplicaState(
                 replica_id=ground.broker_id, replica_epoch=ground.broker_epoch()
             )
         else:
             request.replica_id = ground.broker_id
-        self._session.fill(request, wanted)
         response = await self._client.send(request, version=version)
         assert isinstance(response, FetchResponse), response
         return response
@@ -224,27 +239,35 @@ class Fetcher:
         if error is not ErrorCode.NONE:
             # That a session is gone says nothing of who has not asked in one.
             is_session_gone = error in _SESSION_ERRORS and not self._session.begins
-            self._session.lost()
+            self._begin_again()
             if not is_session_gone:
                 await self._not_reached(error.name)
             return
         self._is_reached = True
         names = self._session.names()
         self._session.answered(response)
+        if not response.responses:
+            self._following.touch_all()
         turn = Turn()
         for topic in response.responses:
             name = topic.topic or names.get(topic.topic_id, "")
             for line in topic.partitions:
-                followed = self._followed.get(TopicPartition(name, line.partition_index))
-                if followed is not None and followed.is_as_asked:
-                    try:
-                        await self._take_line(followed, line)
-                    except Exception as failure:  # noqa: BLE001 - it is logged, once
-                        self._failed(followed, failure)
+                await self._take_line(TopicPartition(name, line.partition_index), line)
                 if turn.is_over:
                     await turn.next()
 
-    async def _take_line(self, followed: Followed, line: Line) -> None:
+    async def _take_line(self, where: TopicPartition, line: Line) -> None:
+        """Whatever comes of it, it is looked at before the next fetch."""
+        self._following.touch(where)
+        followed = self._following.find(where)
+        if followed is None or not followed.is_as_asked:
+            return
+        try:
+            await self._take_from(followed, line)
+        except Exception as failure:  # noqa: BLE001 - it is logged, once
+            self._failed(followed, failure)
+
+    async def _take_from(self, followed: Followed, line: Line) -> None:
         error = ErrorCode.of(line.error_code)
         if error is ErrorCode.OFFSET_OUT_OF_RANGE:
             await self._find_place(followed)
@@ -252,7 +275,7 @@ class Fetcher:
             self._leave_alone(followed, error.name)
         elif line.diverging_epoch.epoch >= 0 or line.diverging_epoch.end_offset >= 0:
             parted = EpochEnd(line.diverging_epoch.epoch, line.diverging_epoch.end_offset)
-            await self._cut(followed, cut_for(followed.partition.log, parted))
+            await self._cutting.cut(followed, cut_for(followed.partition.log, parted))
         else:
             records = line.records or b""
             assert not isinstance(records, FileRegion), records
@@ -290,76 +313,31 @@ class Fetcher:
 
     # Cutting
 
-    async def _cut_unknown_tails(self) -> None:
+    async def _cut_unknown_tail(self, followed: Followed) -> None:
         """A log without epochs cannot be compared: at first it goes back to what all had."""
-        for followed in [each for each in self._followed.values() if each.is_new]:
-            partition, own = followed.partition, followed.partition.log
-            if partition.hosted.is_being_cut or followed.rests_until > monotonic():
-                continue
-            try:
-                if own.epochs.latest_epoch == NO_EPOCH and own.end_offset > own.high_watermark:
-                    await self._cut(followed, own.high_watermark)
-                followed.is_new = False
-            except Exception as failure:  # noqa: BLE001 - it is logged, once
-                self._failed(followed, failure)
-
-    async def _cut(self, followed: Followed, offset: int) -> None:
-        if offset < followed.partition.log.segments.first.base_offset:
-            await self._empty(followed)
-
-        def cut(hosted: HostedLog) -> DiskWork:
-            own, now_ms = hosted.log, self._ground.now_ms()
-            # Only after an unclean election does it have less than all had.
-            level = logging.WARNING if offset < own.high_watermark else logging.INFO
-            log.log(level, "%s is cut at %d: it went to %d", own.partition, offset, own.end_offset)
-            return self._ground.logs.truncate(hosted, offset, now_ms=now_ms)
-
-        await self._change(followed, cut)
-
-    async def _change(self, followed: Followed, plan: Callable[[HostedLog], DiskWork]) -> None:
-        """Unless another leads by the time that nobody else works on the log."""
-        partition, care = followed.partition, self._ground.care
-        where = partition.topic_partition
-        await care.hold_off(where)
+        partition, own = followed.partition, followed.partition.log
+        if partition.hosted.is_being_cut or followed.rests_until > monotonic():
+            return
         try:
-            if followed.is_current and self._followed.get(where) is followed:
-                try:
-                    work = plan(partition.hosted)
-                finally:
-                    partition.cut()  # even if it was broken off
-                await care.carry_out(work)
-        finally:
-            # What held it off is gone with a log that has been deleted.
-            if not partition.hosted.is_deleted:
-                care.allow(where)
+            if own.epochs.latest_epoch == NO_EPOCH and own.end_offset > own.high_watermark:
+                await self._cutting.cut(followed, own.high_watermark)
+            followed.is_new = False
+        except Exception as failure:  # noqa: BLE001 - it is logged, once
+            self._failed(followed, failure)
 
     async def _find_place(self, followed: Followed) -> None:
         """The leader has nothing at the end of this log: it ends before, or begins behind it."""
-        partition, ground = followed.partition, self._ground
-        own_end = partition.log.end_offset
+        own_end = followed.partition.log.end_offset
         leaders_end = await self._offset_at(followed, LATEST)
         if leaders_end < own_end:
-            await self._cut(followed, leaders_end)
+            await self._cutting.cut(followed, leaders_end)
             return
         leaders_start = await self._offset_at(followed, EARLIEST)
         if leaders_start <= own_end:
             # It has records for us by now; if it says the same again, there is no hurry.
             self._leave_alone(followed, ErrorCode.OFFSET_OUT_OF_RANGE.name)
             return
-
-        def begin_anew(hosted: HostedLog) -> DiskWork:
-            where, now_ms = hosted.partition, ground.now_ms()
-            log.warning("%s begins anew at %d: its leader has nothing before", where, leaders_start)
-            return ground.logs.truncate_fully(hosted, leaders_start, now_ms=now_ms)
-
-        await self._empty(followed)
-        await self._change(followed, begin_anew)
-
-    async def _empty(self, followed: Followed) -> None:
-        """By a disk thread: else whatever begins anew sleeps on the loop, for each segment."""
-        segments = followed.partition.log.segments
-        if not segments.is_bare:
-            await self._cut(followed, segments.first.base_offset)
+        await self._cutting.begin_anew(followed, leaders_start)
 
     async def _offset_at(self, followed: Followed, timestamp: int) -> int:
         """Raises what the leader says instead."""

@@ -1,14 +1,15 @@
 """What a follower asks its leader for: everything at first, then only what has changed (KIP-227).
 
 The leader keeps what was asked, and answers for all of it.  A session that the leader has not kept,
-or an answer that got lost, makes the next request a whole one again.
+or an answer that got lost, makes the next request a whole one again.  All others cost what has
+changed, however much is wanted.
 
 Owner: the event loop.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import NamedTuple
 
 from odradek.protocol.api.fetch import FetchRequest, FetchResponse
@@ -37,7 +38,10 @@ class FollowerSession:
     def __init__(self) -> None:
         self._id = NO_SESSION
         self._epoch = FIRST_EPOCH
-        self._known: Mapping[TopicPartition, Wanted] = {}
+        self._wanted: dict[TopicPartition, Wanted] = {}
+        #: What is wanted otherwise than at the last request, as it was wanted then; None: not.
+        self._before: dict[TopicPartition, Wanted | None] = {}
+        self._without_id: set[TopicPartition] = set()
         self._names: dict[Uuid, str] = {}
 
     @property
@@ -45,25 +49,53 @@ class FollowerSession:
         """Whether the request that is to be sent, or answered, asks for everything."""
         return self._epoch == FIRST_EPOCH
 
-    def fill(self, request: FetchRequest, wanted: Mapping[TopicPartition, Wanted]) -> None:
-        """What the leader is to be told of ``wanted``, which is kept and must not change."""
+    @property
+    def wants_nothing(self) -> bool:
+        return not self._wanted
+
+    @property
+    def has_ids(self) -> bool:
+        """Whether all can be asked for by the ids of their topics, as from version 13 on."""
+        return not self._without_id
+
+    def want(self, where: TopicPartition, wanted: Wanted | None) -> None:
+        """From now on, until it is wanted otherwise; None: no more."""
+        before = self._wanted.get(where)
+        if wanted is before:
+            return
+        self._before.setdefault(where, before)
+        if wanted is None:
+            del self._wanted[where]
+        else:
+            self._wanted[where] = wanted
+        if wanted is not None and wanted.topic_id == ZERO_UUID:
+            self._without_id.add(where)
+        else:
+            self._without_id.discard(where)
+
+    def fill(self, request: FetchRequest) -> None:
+        """What the leader is to be told of what is wanted."""
         request.session_id, request.session_epoch = self._id, self._epoch
-        before: Mapping[TopicPartition, Wanted] = {} if self.begins else self._known
-        # Most are the very same: nothing of them is compared.
-        changed = {
-            where: each
-            for where, each in wanted.items()
-            if (known := before.get(where)) is not each and known != each
-        }
-        gone = {where: before[where] for where in before.keys() - wanted.keys()}
+        changed, gone = (self._wanted, {}) if self.begins else self._changes()
+        self._before.clear()
         for where, each in changed.items():
-            # A topic that was made again has another id: under the old one it is to be forgotten.
-            if where in before and before[where].topic_id != each.topic_id:
-                gone[where] = before[where]
             self._names[each.topic_id] = where.topic
         request.topics = _topics(changed)
         request.forgotten_topics_data = _forgotten(gone)
-        self._known = wanted
+
+    def _changes(self) -> tuple[dict[TopicPartition, Wanted], dict[TopicPartition, Wanted]]:
+        """Since the last request: what to ask for from now on, and what to forget."""
+        changed, gone = {}, {}
+        for where, before in self._before.items():
+            wanted = self._wanted.get(where)
+            if wanted is before:
+                continue
+            if wanted is not None:
+                changed[where] = wanted
+            # A topic that was made again has another id: under the old one it is to be forgotten.
+            if before is not None and (wanted is None or wanted.topic_id != before.topic_id):
+                gone[where] = before
+        return changed, gone
 
     def answered(self, response: FetchResponse) -> None:
         """It was an answer without an error for the whole."""
@@ -76,7 +108,7 @@ class FollowerSession:
     def lost(self) -> None:
         """The next request begins again."""
         self._id, self._epoch = NO_SESSION, FIRST_EPOCH
-        self._known, self._names = {}, {}
+        self._names = {}
 
     def names(self) -> Mapping[Uuid, str]:
         """Of the topics that the leader answers for, by the ids that it answers with."""
@@ -101,8 +133,3 @@ def _forgotten(gone: Mapping[TopicPartition, Wanted]) -> list[Forgotten]:
         Forgotten(topic=name, topic_id=topic_id, partitions=numbers)
         for (name, topic_id), numbers in topics.items()
     ]
-
-
-def have_ids(wanted: Iterable[Wanted]) -> bool:
-    """Whether they can be asked for by the ids of their topics, as from version 13 on."""
-    return all(each.topic_id != ZERO_UUID for each in wanted)

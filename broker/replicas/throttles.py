@@ -106,6 +106,11 @@ class Throttle:
         numbers = self._throttled.get(partition.topic, frozenset())
         return numbers is None or partition.partition in numbers
 
+    @property
+    def is_exceeded(self) -> bool:
+        """Whether anybody is held up now."""
+        return bool(self._throttled) and self.rate.is_exceeded
+
     def holds_up(self, partition: TopicPartition) -> bool:
         """Now; whoever is in sync does not ask."""
         return bool(self._throttled) and self.covers(partition) and self.rate.is_exceeded

@@ -6,7 +6,7 @@ from itertools import chain, combinations, product
 import pytest
 
 from odradek.controller.assignment import Assignment
-from odradek.controller.leader_election import Candidates, Occasion, elected
+from odradek.controller.leader_election import Candidates, Occasion, elected, why_nobody
 from odradek.controller.leadership import NO_LEADER, Leadership
 
 BROKERS = (1, 2, 3)
@@ -131,3 +131,9 @@ def test_whoever_is_elected_is_a_live_replica_in_a_new_epoch_and_in_sync(occasio
             assert (occasion, allowed) == (Occasion.OFFLINE, True)
             assert not alive & set(isr)
             assert next_one.is_recovering
+
+
+@pytest.mark.parametrize("occasion", Occasion)
+def test_a_partition_that_was_deleted_meanwhile_has_a_reason_too(occasion):
+    gone = candidates(1, assignment=Assignment(()))
+    assert why_nobody(gone, occasion) == "there is no such partition any more"

@@ -173,8 +173,24 @@ async def test_a_partition_that_nobody_can_lead_stays_offline(caplog):
     assert results[t1].leader == 2
     assert scene.context.partition_state(t0) is OFFLINE
     assert [*scene.context.waiting_for_leader] == [t0]
-    assert "Partitions do not become ONLINE: nobody can lead" in caplog.text
+    assert "Partitions do not become ONLINE: no replica that is in sync is alive" in caplog.text
     assert told(scene) == {2: [t1], 3: [t1]}
+
+
+@pytest.mark.parametrize(
+    ("occasion", "gone", "isr", "why"),
+    [
+        (Occasion.PREFERRED, 1, (2, 3), "the preferred leader, broker 1, is not alive"),
+        (Occasion.PREFERRED, 3, (2, 3), "the preferred leader, broker 1, is not in sync"),
+        (Occasion.REASSIGNMENT, 2, (2,), "no new replica is both alive and in sync"),
+        (Occasion.CONTROLLED_SHUTDOWN, 2, (2,), "no other replica is both alive and in sync"),
+    ],
+)
+async def test_why_nobody_was_elected_is_told_as_it_is(occasion, gone, isr, why):
+    scene, (t0,) = await led_scene(replace(FIRST, leader=2, isr=isr))
+    scene.context.forget_broker(gone)
+    results = await scene.partitions.move([t0], ONLINE, occasion)
+    assert str(results[t0]) == why
 
 
 async def test_a_partition_whose_node_is_gone_cannot_be_led():

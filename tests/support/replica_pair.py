@@ -79,10 +79,9 @@ class Pair:
         self.there = Hosting(path / "follower", segment_bytes=2000)
         self.epoch = -1
         self.lead()
-        self.wire = Wire(self.bench)
         self.now_s = 0.0
         self.throttle = Throttle(Rate(windows=11, window_s=1, now_s=lambda: self.now_s))
-        ground = Ground(
+        self.ground = Ground(
             broker_id=FOLLOWER,
             logs=self.there.logs,
             care=self.there.care,
@@ -91,9 +90,14 @@ class Pair:
             now_ms=lambda: NOW_MS,
             throttle=self.throttle,
         )
-        self.fetcher = Fetcher(Node(LEADER, "leader", 1, None), self.wire, ground)
-        self.task = self.there.background.start(self.fetcher.run(), "fetcher")
+        self.connect()
         at_end(self._close)
+
+    def connect(self):
+        """A fetcher that follows nothing as yet."""
+        self.wire = Wire(self.bench)
+        self.fetcher = Fetcher(Node(LEADER, "leader", 1, None), self.wire, self.ground)
+        self.task = self.there.background.start(self.fetcher.run(), "fetcher")
 
     async def _close(self):
         self.fetcher.close()

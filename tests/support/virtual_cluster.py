@@ -258,7 +258,7 @@ class VirtualCluster:
             (number, str(each.topic_partition)): (
                 each.leader_id,
                 each.leader_epoch,
-                each.leader and sorted(each.leader.in_sync),
+                each.leader and _in_sync(each.leader),
                 each.log.high_watermark,
                 each.log.end_offset,
             )
@@ -337,3 +337,12 @@ class VirtualCluster:
         for client in self.clients:
             place = TopicPartition(TOPIC, client.partition)
             client.compare(contents[place], start=starts[place])
+
+
+def _in_sync(role):
+    """Who is, who is to be, and how far each follower has come, in which of its lives."""
+    followers = {
+        number: (at.end_offset, at.broker_epoch, at.at_end_ms, at.fetched_ms, at.refused_until_ms)
+        for number, at in role.followers.items()
+    }
+    return sorted(role.in_sync), role.proposed and sorted(role.proposed), followers

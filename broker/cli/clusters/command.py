@@ -96,7 +96,7 @@ def _add_options(parser: argparse.ArgumentParser) -> None:
         metavar="FILE",
         type=Path,
         default=argparse.SUPPRESS,
-        help="has the addresses as long as the cluster is ready",
+        help="has the addresses from when all brokers serve clients until the cluster stops",
     )
 
 

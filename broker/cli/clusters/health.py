@@ -45,7 +45,7 @@ def _troubles(partition: Partition, moving: UnderWay | None, min_in_sync: int) -
         troubles.append(OFFLINE)
     if expected.difference(partition.in_sync):
         troubles.append(UNDER_REPLICATED)
-    # More than there are replicas can never be in sync; a producer is told so, whatever happens.
-    if len(partition.in_sync) < min_in_sync:
+    # As leaders have it: no more can be wanted than there are replicas.
+    if len(partition.in_sync) < min(min_in_sync, len(partition.replicas)):
         troubles.append(UNDER_MIN_ISR)
     return troubles

@@ -13,6 +13,8 @@ Owner: the thread that started them.
 
 from __future__ import annotations
 
+import os
+import signal
 import socket
 import subprocess
 import sys
@@ -20,6 +22,7 @@ from collections.abc import Sequence
 from enum import Enum
 from pathlib import Path
 
+from odradek.broker.cli.failed import CommandFailed
 from odradek.controller.tied_process import tied
 from odradek.controller.zookeeper_server import LOOPBACK, ZooKeeperServer
 
@@ -73,11 +76,25 @@ class LocalBroker:
 
     @property
     def last_words(self) -> str:
-        """How it ended, and its last line."""
+        """How it ended, and its last line if it did so by itself."""
         assert self._process is not None, self.name
+        if self._process.returncode < 0:
+            killed_by = signal.Signals(-self._process.returncode).name
+            return f"was killed by {killed_by}, see {self.log}"
         lines = self.log.read_text(errors="replace").splitlines()
         said = f": {lines[-1]}" if lines else ""
         return f"ended with {self._process.returncode}, see {self.log}{said}"
+
+    def check_settings(self) -> None:
+        """As its process would read them; raises CommandFailed."""
+        # Not before they are needed: they take their time to import.
+        from odradek.broker.settings.sources import BadSettings, load
+
+        overrides = [f"log.dirs={self.data_dir}", *self._settings]
+        try:
+            load(file=None, environment=os.environ, overrides=overrides, port=self._port)
+        except BadSettings as wrong:
+            raise CommandFailed(str(wrong)) from wrong
 
     def start(self) -> None:
         self._ready_file.unlink(missing_ok=True)
@@ -113,7 +130,7 @@ class LocalCluster:
     def __init__(
         self, directory: Path, *, brokers: int, port: int, zookeeper_port: int, settings: list[str]
     ) -> None:
-        self._is_stopping = False
+        self._is_zookeeper_stopped = False
         self.zookeeper = ZooKeeperServer(
             directory / "zookeeper", port=zookeeper_port or _free_port()
         )
@@ -127,7 +144,7 @@ class LocalCluster:
     def zookeeper_state(self) -> State:
         if self.zookeeper.is_running():
             return State.READY
-        return State.STOPPED if self._is_stopping else State.DIED
+        return State.STOPPED if self._is_zookeeper_stopped else State.DIED
 
     @property
     def addresses(self) -> str:
@@ -143,7 +160,6 @@ class LocalCluster:
         return all(each.state is State.DIED for each in self.brokers)
 
     def terminate(self) -> None:
-        self._is_stopping = True
         for broker in self.brokers:
             broker.terminate()
 
@@ -158,6 +174,7 @@ class LocalCluster:
             broker.kill()
         if self.zookeeper.is_running():
             self.zookeeper.stop()
+            self._is_zookeeper_stopped = True
 
 
 def _settings(zookeeper: str, brokers: int) -> list[str]:

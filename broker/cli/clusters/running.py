@@ -37,18 +37,19 @@ def run(arguments: argparse.Namespace) -> int:
     if importlib.util.find_spec("kazoo") is None:
         raise CommandFailed("a cluster needs kazoo: pip install 'odradek[cluster]'")
     _check_ports(arguments)
+    cluster = LocalCluster(
+        arguments.data_dir.absolute(),
+        brokers=arguments.brokers,
+        port=arguments.port,
+        zookeeper_port=arguments.zookeeper_port,
+        settings=arguments.override,
+    )
+    cluster.brokers[0].check_settings()  # those of the others differ by an id only
     with (
         _locked(arguments.data_dir),
         _ready_file(arguments.ready_file) as ready_file,
         Signals() as signals,
     ):
-        cluster = LocalCluster(
-            arguments.data_dir.absolute(),
-            brokers=arguments.brokers,
-            port=arguments.port,
-            zookeeper_port=arguments.zookeeper_port,
-            settings=arguments.override,
-        )
         try:
             with shown(cluster) as view:
                 _start(cluster, view)

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import argparse
 import json
+import time
 from collections import Counter
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Awaitable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import TypeVar
 
-from odradek.broker.cli import cluster, tables
+from odradek.broker.cli import client, tables
 from odradek.broker.cli.clusters.health import (
     OFFLINE,
     UNDER_MIN_ISR,
@@ -17,21 +19,25 @@ from odradek.broker.cli.clusters.health import (
     health,
 )
 from odradek.broker.cli.examples import examples
-from odradek.broker.cli.failed import AMISS
-from odradek.broker.cli.operated import OperatedCluster, Picture, by_topic, check, verb
+from odradek.broker.cli.failed import AMISS, CommandFailed
+from odradek.broker.cli.operated import OperatedCluster, Picture, by_topic, verb
 from odradek.broker.cli.partitions import Place
 from odradek.broker.cli.reassign.moves import UnderWay, under_way
+from odradek.broker.cli.topic_settings import topic_settings
 
 Commands = argparse._SubParsersAction  # the only name that argparse has for it
 
 TOOL = "kafka-topics and kafka-metadata-quorum"
-TOPIC = 2
 MIN_IN_SYNC = "min.insync.replicas"
-#: Of topics in a request, so that none holds up its broker.
-AT_ONCE = 500
+#: Of the summary, what metadata does not tell.
+REASSIGNING, BELOW_MIN = "reassigning", "under_min_isr"
 SUMMARY_COLUMNS = ("what", "value")
 BROKER_COLUMNS = ("broker", "address", "rack", "controller", "leads", "replicas", "in_sync")
 AMISS_COLUMNS = ("topic", "partition", "amiss", "leader", "replicas", "isr", "min_isr")
+UNKNOWN_COLUMNS = ("unknown", "why")
+
+Key = TypeVar("Key")
+Found = TypeVar("Found")
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,14 +46,18 @@ class Status:
     moving: Mapping[Place, UnderWay]
     min_in_sync: Mapping[str, int]
     health: Health
+    #: Of the summary, what could not be found out, and why.
+    unknown: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def is_well(self) -> bool:
-        return self.picture.controller is not None and not self.health.amiss
+        has_controller = self.picture.controller is not None
+        return has_controller and not self.health.amiss and not self.unknown
 
     def summary(self) -> dict[str, object]:
+        """None: unknown."""
         partitions = self.picture.partitions
-        return {
+        found = {
             "cluster_id": self.picture.cluster_id,
             "controller": self.picture.controller,
             "brokers": len(self.picture.brokers),
@@ -55,9 +65,10 @@ class Status:
             "partitions": len(partitions),
             "offline": self.health.count(OFFLINE),
             "under_replicated": self.health.count(UNDER_REPLICATED),
-            "under_min_isr": self.health.count(UNDER_MIN_ISR),
-            "reassigning": len(self.moving),
+            BELOW_MIN: self.health.count(UNDER_MIN_ISR),
+            REASSIGNING: len(self.moving),
         }
+        return {what: None if what in self.unknown else each for what, each in found.items()}
 
     def brokers(self) -> list[tables.Row]:
         """One that is gone, but has replicas, has no address."""
@@ -92,15 +103,15 @@ def add_to(verbs: Commands[argparse.ArgumentParser]) -> None:
         help="show how a cluster is",
         description="Show a cluster's brokers and controller, how many partitions each leads, and "
         "the partitions that have no leader, replicas out of sync, or fewer in sync than "
-        f"min.insync.replicas.  Exit status {AMISS}: there are such partitions, or there is no "
-        "controller.",
+        f"min.insync.replicas.  Exit status {AMISS}: there are such partitions, there is no "
+        "controller, or not all could be found out; what is known is shown all the same.",
         **examples(
             "odradek cluster status",
             "odradek cluster status --bootstrap 127.0.0.1:9092 --json",
         ),
     )
     parser.add_argument("--json", action="store_true", help="print all of it as one line of JSON")
-    cluster.add_options(parser)
+    client.add_options(parser)
     parser.set_defaults(run=verb(show, tool=TOOL))
 
 
@@ -112,36 +123,49 @@ async def show(arguments: argparse.Namespace, asked: OperatedCluster) -> int:
             "brokers": [dict(zip(BROKER_COLUMNS, row, strict=True)) for row in brokers],
             "amiss": [dict(zip(AMISS_COLUMNS, row, strict=True)) for row in amiss],
         }
-        print(json.dumps({"summary": found.summary(), **rows}))
+        print(json.dumps({"summary": found.summary(), **rows, "unknown": found.unknown}))
     else:
         tables.show(SUMMARY_COLUMNS, found.summary().items(), title="Cluster", as_json=False)
         tables.show(BROKER_COLUMNS, brokers, title="Brokers", as_json=False)
         if amiss:
             tables.show(AMISS_COLUMNS, amiss, title="Amiss", as_json=False)
+        if found.unknown:
+            tables.show(UNKNOWN_COLUMNS, found.unknown.items(), title="Unknown", as_json=False)
     return 0 if found.is_well else AMISS
 
 
 async def status(asked: OperatedCluster) -> Status:
+    """In the time that there is for one question; raises CommandFailed if nobody answers at all."""
+    import asyncio
+
+    deadline = time.monotonic() + asked.timeout_s
     picture = await asked.picture()
-    moving = await under_way(asked) if picture.controller is not None else {}
-    least = await _min_in_sync(asked, by_topic(picture.partitions))
-    return Status(picture, moving, least, health(picture, moving, least))
+    in_time = asked.until(deadline)
+    unknown: dict[str, str] = {}
+
+    async def known(what: str, answer: Awaitable[dict[Key, Found]]) -> dict[Key, Found]:
+        try:
+            return await answer
+        except CommandFailed as failure:
+            unknown[what] = str(failure)
+            return {}
+
+    moving, least = await asyncio.gather(
+        known(REASSIGNING, _moving(in_time, picture)),
+        known(BELOW_MIN, _min_in_sync(in_time, by_topic(picture.partitions))),
+    )
+    return Status(picture, moving, least, health(picture, moving, least), unknown)
+
+
+async def _moving(asked: OperatedCluster, picture: Picture) -> dict[Place, UnderWay]:
+    if picture.controller is None:
+        raise CommandFailed("the cluster has no controller")
+    return await under_way(asked)
 
 
 async def _min_in_sync(asked: OperatedCluster, topics: Iterable[str]) -> dict[str, int]:
-    from odradek.protocol.api.describe_configs import DescribeConfigsRequest
-
-    names, found = [*topics], {}
-    for begin in range(0, len(names), AT_ONCE):
-        resources = [
-            DescribeConfigsRequest.Resource(
-                resource_type=TOPIC, resource_name=name, configuration_keys=[MIN_IN_SYNC]
-            )
-            for name in names[begin : begin + AT_ONCE]
-        ]
-        request = DescribeConfigsRequest(resources=resources)
-        for each in (await asked.ask_anybody(request, version=1)).results:
-            check(each.error_code, each.error_message, of=each.resource_name)
-            (config,) = each.configs
-            found[each.resource_name] = int(config.value)
-    return found
+    try:
+        found = await topic_settings(asked, topics, [MIN_IN_SYNC])
+    except CommandFailed as failure:
+        raise CommandFailed(f"{MIN_IN_SYNC}: {failure}") from failure
+    return {topic: int(each[MIN_IN_SYNC]) for topic, each in found.items() if MIN_IN_SYNC in each}

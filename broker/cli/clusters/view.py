@@ -13,10 +13,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any, Protocol
 
-from odradek.broker.cli.clusters.health import OFFLINE, UNDER_REPLICATED, health
 from odradek.broker.cli.clusters.processes import LocalBroker, LocalCluster, State
+from odradek.broker.cli.clusters.status import Status, status
 from odradek.broker.cli.failed import CommandFailed
-from odradek.broker.cli.operated import OperatedCluster, Picture
+from odradek.broker.cli.operated import OperatedCluster
 
 if TYPE_CHECKING:
     from rich.live import Live
@@ -111,7 +111,7 @@ class TableView:
         self._cluster = cluster
         self._changes = changes
         self._live = live
-        self._picture: Picture | None = None
+        self._status: Status | None = None
         self._asked_at = 0.0
 
     def show(self, line: str) -> None:
@@ -122,7 +122,7 @@ class TableView:
             self.show(line)
         is_due = time.monotonic() - self._asked_at > ASK_INTERVAL_S
         if is_due and any(each.state is State.READY for each in self._cluster.brokers):
-            self._picture = _picture(self._cluster.addresses)
+            self._status = _status(self._cluster.addresses)
             self._asked_at = time.monotonic()
         self._live.update(self._table(), refresh=True)
 
@@ -131,11 +131,11 @@ class TableView:
         from rich.table import Table
         from rich.text import Text
 
-        picture = self._picture
+        picture = self._status.picture if self._status else None
         partitions = picture.partitions.values() if picture else ()
         leads = Counter(each.leader for each in partitions)
         replicas = Counter(broker for each in partitions for broker in each.replicas)
-        table = Table(box=box.SIMPLE, caption=_caption(picture), caption_justify="left")
+        table = Table(box=box.SIMPLE, caption=_caption(self._status), caption_justify="left")
         for column in ("", "state", "address", "process", "leads", "replicas"):
             table.add_column(column)
         zookeeper = self._cluster.zookeeper
@@ -158,27 +158,26 @@ def _styled(state: State) -> Any:
     return Text(state.value, style=STYLES.get(state, ""))
 
 
-def _caption(picture: Picture | None) -> str | None:
-    if picture is None:
+def _caption(found: Status | None) -> str | None:
+    if found is None:
         return None
-    found = health(picture)
+    counts = {what: "?" if each is None else each for what, each in found.summary().items()}
     return (
-        f"{len(picture.partitions)} partitions, {found.count(UNDER_REPLICATED)} under-replicated, "
-        f"{found.count(OFFLINE)} offline"
-    )
+        "{partitions} partitions, {under_replicated} under-replicated, {offline} offline, "
+        "{under_min_isr} under min ISR, {reassigning} moving"
+    ).format_map(counts)
 
 
-def _picture(addresses: str) -> Picture | None:
-    """What a broker says, if one answers soon."""
+def _status(addresses: str) -> Status | None:
+    """What brokers say, if one answers soon."""
     import asyncio
 
     from odradek.broker.cli.direct import Connections
 
-    async def ask() -> Picture:
+    async def ask() -> Status:
         connections = Connections(ASK_TIMEOUT_S)
         try:
-            asked = OperatedCluster(connections, addresses, timeout_s=ASK_TIMEOUT_S)
-            return await asked.picture()
+            return await status(OperatedCluster(connections, addresses, timeout_s=ASK_TIMEOUT_S))
         finally:
             connections.close()
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from functools import partial
 
-from odradek.broker.cli import cluster, tables
+from odradek.broker.cli import client, tables
 from odradek.broker.cli.examples import examples
 from odradek.broker.cli.groups import delete_offsets, description, lookup, reset
 from odradek.broker.cli.groups.coordinator import answers
@@ -63,8 +63,8 @@ def _add_list(verbs: Commands[argparse.ArgumentParser]) -> None:
         help=f"only groups of this protocol, {' or '.join(lookup.TYPES)}; repeatable",
     )
     tables.add_options(parser)
-    cluster.add_options(parser)
-    parser.set_defaults(run=cluster.client_command(list_groups))
+    client.add_options(parser)
+    parser.set_defaults(run=client.client_command(list_groups))
 
 
 def _add_delete(verbs: Commands[argparse.ArgumentParser]) -> None:
@@ -80,12 +80,12 @@ def _add_delete(verbs: Commands[argparse.ArgumentParser]) -> None:
     parser.add_argument("groups", nargs="*", metavar="GROUP")
     parser.add_argument("--all-groups", action="store_true", help="all that are there")
     parser.add_argument("--if-exists", action="store_true", help="let be what is not there")
-    cluster.add_options(parser)
-    parser.set_defaults(run=cluster.client_command(delete))
+    client.add_options(parser)
+    parser.set_defaults(run=client.client_command(delete))
 
 
 def list_groups(arguments: argparse.Namespace) -> int:
-    found = lookup.listed(cluster.admin(arguments), arguments.timeout)
+    found = lookup.listed(client.admin(arguments), arguments.timeout)
     rows = [
         (group.group_id, lookup.kind(group), lookup.state(group))
         for group in found
@@ -97,9 +97,9 @@ def list_groups(arguments: argparse.Namespace) -> int:
 
 
 def delete(arguments: argparse.Namespace) -> int:
-    admin = cluster.admin(arguments)
+    admin = client.admin(arguments)
     groups = lookup.names(admin, arguments)
     ask = partial(admin.delete_consumer_groups, request_timeout=arguments.timeout)
     futures = answers(ask, groups, timeout_s=arguments.timeout)
     forgiven = frozenset({"GROUP_ID_NOT_FOUND"} if arguments.if_exists else ())
-    return cluster.settle(futures, done="deleted", forgiven=forgiven)
+    return client.settle(futures, done="deleted", forgiven=forgiven)

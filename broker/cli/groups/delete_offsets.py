@@ -12,7 +12,7 @@ import sys
 from functools import partial
 from typing import TYPE_CHECKING
 
-from odradek.broker.cli import cluster, direct
+from odradek.broker.cli import client, direct
 from odradek.broker.cli.direct import Address, Connections
 from odradek.broker.cli.examples import examples
 from odradek.broker.cli.failed import CommandFailed
@@ -48,8 +48,8 @@ def add_to(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
         required=True,
         help="this topic, or these partitions of it; repeatable",
     )
-    cluster.add_options(parser)
-    parser.set_defaults(run=cluster.client_command(delete_offsets))
+    client.add_options(parser)
+    parser.set_defaults(run=client.client_command(delete_offsets))
 
 
 def delete_offsets(arguments: argparse.Namespace) -> int:
@@ -57,7 +57,7 @@ def delete_offsets(arguments: argparse.Namespace) -> int:
 
 
 async def _delete(arguments: argparse.Namespace, connections: Connections) -> int:
-    admin = cluster.admin(arguments)
+    admin = client.admin(arguments)
     group = arguments.group
     description = lookup.described(admin, [group], arguments.timeout)[group]
     if description is None:

@@ -11,7 +11,7 @@ import sys
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from odradek.broker.cli import cluster, partitions, tables
+from odradek.broker.cli import client, partitions, tables
 from odradek.broker.cli.examples import examples
 from odradek.broker.cli.groups import lookup
 from odradek.broker.cli.partitions import Offsets, Place
@@ -58,12 +58,12 @@ def add_to(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
         "--state", action="store_true", help="state, assignor, members and the coordinator's id"
     )
     tables.add_options(parser)
-    cluster.add_options(parser)
-    parser.set_defaults(run=cluster.client_command(describe))
+    client.add_options(parser)
+    parser.set_defaults(run=client.client_command(describe))
 
 
 def describe(arguments: argparse.Namespace) -> int:
-    admin = cluster.admin(arguments)
+    admin = client.admin(arguments)
     named = sorted(set(arguments.groups))
     wanted = named or [group.group_id for group in lookup.listed(admin, arguments.timeout)]
     described = lookup.described(admin, wanted, arguments.timeout)

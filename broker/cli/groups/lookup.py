@@ -13,7 +13,7 @@ from concurrent.futures import Future
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from odradek.broker.cli import cluster
+from odradek.broker.cli import client
 from odradek.broker.cli.failed import CommandFailed
 from odradek.broker.cli.groups.coordinator import PAUSE_S, answers, error_in, will_pass
 from odradek.broker.cli.partitions import Offsets, Place
@@ -45,7 +45,7 @@ def listed(admin: AdminClient, timeout_s: float) -> list[ConsumerGroupListing]:
         failure = found.errors[0]
         if not will_pass(failure) or time.monotonic() > deadline:
             error = error_in(failure)
-            raise CommandFailed(str(failure) if error is None else cluster.reason(error))
+            raise CommandFailed(str(failure) if error is None else client.reason(error))
         time.sleep(PAUSE_S)
 
 
@@ -71,7 +71,7 @@ def described(
         if isinstance(raised, KafkaException) and raised.args[0].name() == "GROUP_ID_NOT_FOUND":
             found[group] = None
             continue
-        description = cluster.outcome(group, future)
+        description = client.outcome(group, future)
         found[group] = None if state(description) == DEAD else description
     return found
 
@@ -93,10 +93,10 @@ def committed(admin: AdminClient, groups: Iterable[str], timeout_s: float) -> di
 
 def _offsets(group: str, future: Any) -> Offsets:
     found = {}
-    for at in cluster.outcome(group, future).topic_partitions or []:
+    for at in client.outcome(group, future).topic_partitions or []:
         place = Place(at.topic, at.partition)
         if at.error is not None:
-            raise CommandFailed(f"{group}: {place}: {cluster.reason(at.error)}")
+            raise CommandFailed(f"{group}: {place}: {client.reason(at.error)}")
         if at.offset >= 0:
             found[place] = at.offset
     return found

@@ -11,7 +11,7 @@ import sys
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from odradek.broker.cli import cluster, partitions, tables
+from odradek.broker.cli import client, partitions, tables
 from odradek.broker.cli.examples import examples
 from odradek.broker.cli.failed import CommandFailed
 from odradek.broker.cli.groups import lookup, reset_file, reset_target
@@ -67,8 +67,8 @@ def add_to(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     )
     reset_target.add_options(parser)
     _add_manners(parser)
-    cluster.add_options(parser)
-    parser.set_defaults(run=cluster.client_command(reset))
+    client.add_options(parser)
+    parser.set_defaults(run=client.client_command(reset))
 
 
 def _add_manners(parser: argparse.ArgumentParser) -> None:
@@ -86,7 +86,7 @@ def _add_manners(parser: argparse.ArgumentParser) -> None:
 
 def reset(arguments: argparse.Namespace) -> int:
     _check_scope(arguments)
-    admin = cluster.admin(arguments)
+    admin = client.admin(arguments)
     filed = reset_file.read_plans(arguments.file, arguments.groups) if arguments.file else None
     plans, is_refused = [], False
     for group in _groups(admin, arguments, filed):
@@ -165,10 +165,10 @@ def _written(admin: AdminClient, plan: Plan, timeout_s: float) -> Plan:
     futures = admin.alter_consumer_group_offsets(
         [ConsumerGroupTopicPartitions(plan.group, asked)], request_timeout=timeout_s
     )
-    answered = cluster.outcome(plan.group, futures[plan.group]).topic_partitions
+    answered = client.outcome(plan.group, futures[plan.group]).topic_partitions
     refused = {Place(at.topic, at.partition): at.error for at in answered if at.error is not None}
     for place, error in sorted(refused.items()):
-        print(f"odradek: {plan.group}: {place}: {cluster.reason(error)}", file=sys.stderr)
+        print(f"odradek: {plan.group}: {place}: {client.reason(error)}", file=sys.stderr)
     done = {place: offset for place, offset in plan.offsets.items() if place not in refused}
     return replace(plan, offsets=done)
 

@@ -8,15 +8,14 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from random import Random
 
-from odradek.broker.cli import cluster, tables
+from odradek.broker.cli import client, tables
 from odradek.broker.cli.examples import examples
 from odradek.broker.cli.failed import AMISS, CommandFailed
 from odradek.broker.cli.operated import OperatedCluster, Picture, Work, by_topic, verb
 from odradek.broker.cli.partitions import Place
-from odradek.broker.cli.reassign import directories, moves, plans, throttles
+from odradek.broker.cli.reassign import directories, moves, plans, throttles, waiting
 from odradek.broker.cli.reassign.moves import Standing
 from odradek.broker.cli.reassign.plans import Plan, ReadPlan
-from odradek.broker.cli.reassign.progress import wait_until_moved
 from odradek.broker.cli.reassign.proposal import proposed
 
 Commands = argparse._SubParsersAction  # the only name that argparse has for it
@@ -25,6 +24,9 @@ TOOL = "kafka-reassign-partitions"
 LIST_COLUMNS = ("topic", "partition", "replicas", "adding", "removing")
 VERIFY_COLUMNS = ("topic", "partition", "standing", "wanted")
 FAILED = 1
+THROTTLE_STAYS = (
+    "The throttle stays until `odradek reassign verify` finds that nothing is under way any more"
+)
 
 
 def add_to(commands: Commands[argparse.ArgumentParser]) -> None:
@@ -85,7 +87,8 @@ def _add_execute(verbs: Commands[argparse.ArgumentParser]) -> None:
         help="begin to move partitions",
         description="Begin to move partitions as a plan says, and print where they are until now "
         "as a plan to go back to.  With --wait, show how far it is until all is moved, and then "
-        "remove the throttle; otherwise verify does so.",
+        "remove the throttle; otherwise verify does so.  Exit status "
+        f"{AMISS}: --wait-at-most was over before all was moved.",
         **examples(
             "odradek reassign execute plan.json",
             "odradek reassign execute plan.json --throttle 10000000 --wait",
@@ -107,7 +110,7 @@ def _add_execute(verbs: Commands[argparse.ArgumentParser]) -> None:
         type=Path,
         help="write where partitions are until now to this file, and not to standard output",
     )
-    parser.add_argument("--wait", action="store_true", help="until all is moved")
+    waiting.add_options(parser)
     _finish(parser, execute)
 
 
@@ -120,11 +123,11 @@ def _add_verify(verbs: Commands[argparse.ArgumentParser]) -> None:
         "be.",
         **examples(
             "odradek reassign verify plan.json",
-            "odradek reassign verify plan.json --wait --timeout 60",
+            "odradek reassign verify plan.json --wait-at-most 600",
         ),
     )
     _add_plan(parser)
-    parser.add_argument("--wait", action="store_true", help="until all is moved")
+    waiting.add_options(parser)
     _add_preserve(parser)
     tables.add_options(parser)
     _finish(parser, verify)
@@ -166,7 +169,7 @@ def _add_preserve(parser: argparse.ArgumentParser) -> None:
 
 
 def _finish(parser: argparse.ArgumentParser, work: Work) -> None:
-    cluster.add_options(parser)
+    client.add_options(parser)
     parser.set_defaults(run=verb(work, tool=TOOL))
 
 
@@ -196,21 +199,30 @@ async def execute(arguments: argparse.Namespace, asked: OperatedCluster) -> int:
         raise CommandFailed(f"{place} is moving already: give --additional, or wait for its end")
     _print_rollback({place: now[place] for place in plan.replicas}, arguments.rollback_file)
     planned = throttles.moves_of(plan.replicas, now, moving)
-    if arguments.throttle is not None:
+    is_throttled = arguments.throttle is not None
+    if is_throttled:
         throttled = await throttles.throttle(asked, planned, arguments.throttle)
         print(f"Brokers {_listed(throttled)} are throttled to {arguments.throttle} bytes a second")
-        if not arguments.wait:
-            print("until `odradek reassign verify` finds that all is moved")
-    refused = await _begin(asked, plan)
+    try:
+        refused = await _begin(asked, plan)
+    except CommandFailed:
+        if is_throttled:  # perhaps it has begun all the same
+            print(f"odradek: {THROTTLE_STAYS}", file=sys.stderr)
+        raise
     begun = ReadPlan(
         {place: to for place, to in plan.replicas.items() if place not in refused},
         {at: to for at, to in plan.directories.items() if at.place not in refused},
     )
     print(f"{len(begun.replicas)} partitions are reassigned")
-    if arguments.wait and begun.replicas:
-        await wait_until_moved(asked, begun, planned)
-        if arguments.throttle is not None:
-            await _remove_throttles(asked, plan)
+    waits = waiting.is_wanted(arguments) and begun.replicas
+    if waits and not await waiting.wait(
+        arguments, asked, begun, planned, is_throttled=is_throttled
+    ):
+        return AMISS
+    if is_throttled and (waits or not begun.replicas) and not await moves.under_way(asked):
+        await _remove_throttles(asked, plan)
+    elif is_throttled:
+        print(THROTTLE_STAYS)
     return FAILED if refused else 0
 
 
@@ -227,8 +239,10 @@ async def _begin(asked: OperatedCluster, plan: ReadPlan) -> set[Place]:
 
 async def verify(arguments: argparse.Namespace, asked: OperatedCluster) -> int:
     plan = plans.read_plan(arguments.plan)
-    if arguments.wait:
-        await wait_until_moved(asked, plan, await _moves_left(asked, plan))
+    if waiting.is_wanted(arguments):
+        left = await _moves_left(asked, plan)
+        throttled = await throttles.throttled_topics(asked, by_topic(plan.replicas))
+        await waiting.wait(arguments, asked, plan, left, is_throttled=bool(throttled))
     found = await moves.standings(asked, plan)
     rows = [
         (*place, found[place].value, list(replicas))
@@ -236,7 +250,11 @@ async def verify(arguments: argparse.Namespace, asked: OperatedCluster) -> int:
     ]
     tables.show(VERIFY_COLUMNS, rows, title="Reassignment", as_json=arguments.json)
     if not await moves.under_way(asked) and not arguments.preserve_throttles:
-        await throttles.remove(asked, await _existing(asked, plan))
+        topics = await _existing(asked, plan)
+        throttled = await throttles.throttled_topics(asked, topics)
+        await throttles.remove(asked, topics)
+        if throttled:
+            print(_unthrottled(throttled), file=sys.stderr if arguments.json else sys.stdout)
     return 0 if all(each is Standing.MOVED for each in found.values()) else AMISS
 
 
@@ -280,7 +298,11 @@ async def _existing(asked: OperatedCluster, plan: ReadPlan) -> set[str]:
 async def _remove_throttles(asked: OperatedCluster, plan: ReadPlan) -> None:
     topics = await _existing(asked, plan)
     await throttles.remove(asked, topics)
-    print(f"No broker is throttled any more, nor {_listed(sorted(topics))}")
+    print(_unthrottled(sorted(topics)))
+
+
+def _unthrottled(topics: Iterable[str]) -> str:
+    return f"No broker is throttled any more, nor {_listed(topics)}"
 
 
 def _check_places(plan: ReadPlan, now: Plan) -> None:

@@ -10,7 +10,7 @@ from collections import defaultdict
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from odradek.broker.cli.failed import CommandFailed
+from odradek.broker.cli.direct import NoAnswer
 from odradek.broker.cli.operated import OperatedCluster, by_topic, error_name, told
 from odradek.broker.cli.partitions import Place
 from odradek.broker.cli.reassign.plans import At, Directories
@@ -60,27 +60,35 @@ async def choose(cluster: OperatedCluster, directories: Directories) -> dict[At,
 
 async def copies(cluster: OperatedCluster, replicas: Iterable[At]) -> dict[At, list[Copy]]:
     """Of those that are there; brokers that do not answer have none."""
-    from odradek.protocol.api.describe_log_dirs import DescribeLogDirsRequest
+    from asyncio import gather
 
     places: defaultdict[int, list[Place]] = defaultdict(list)
     for at in replicas:
         places[at.broker].append(at.place)
     alive = (await cluster.picture([])).brokers
+    asked = [_copies(cluster, each, places[each]) for each in places.keys() & alive.keys()]
+    return {at: of_one for found in await gather(*asked) for at, of_one in found.items()}
+
+
+async def _copies(
+    cluster: OperatedCluster, broker: int, places: Iterable[Place]
+) -> dict[At, list[Copy]]:
+    from odradek.protocol.api.describe_log_dirs import DescribeLogDirsRequest
+
+    topics = [
+        DescribeLogDirsRequest.Topic(topic=topic, partitions=numbers)
+        for topic, numbers in by_topic(places).items()
+    ]
+    request = DescribeLogDirsRequest(topics=topics)
     found: defaultdict[At, list[Copy]] = defaultdict(list)
-    for broker in places.keys() & alive.keys():
-        topics = [
-            DescribeLogDirsRequest.Topic(topic=topic, partitions=numbers)
-            for topic, numbers in by_topic(places[broker]).items()
-        ]
-        request = DescribeLogDirsRequest(topics=topics)
-        try:
-            answer = await cluster.ask_broker(broker, request, version=VERSION)
-        except CommandFailed:
-            continue  # it went just now
-        for directory in answer.results:
-            for topic in directory.topics:
-                for each in topic.partitions:
-                    at = At(Place(topic.name, each.partition_index), broker)
-                    copy = Copy(directory.log_dir, each.partition_size, each.is_future_key)
-                    found[at].append(copy)
+    try:
+        answer = await cluster.ask_broker(broker, request, version=VERSION)
+    except NoAnswer:
+        return {}  # it went just now
+    for directory in answer.results:
+        for topic in directory.topics:
+            for each in topic.partitions:
+                at = At(Place(topic.name, each.partition_index), broker)
+                copy = Copy(directory.log_dir, each.partition_size, each.is_future_key)
+                found[at].append(copy)
     return dict(found)

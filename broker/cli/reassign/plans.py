@@ -17,12 +17,16 @@ import json
 import sys
 from collections.abc import Mapping
 from pathlib import Path
+from reprlib import repr as shortened
 from typing import Any, NamedTuple
 
 from odradek.broker.cli.failed import CommandFailed
 from odradek.broker.cli.partitions import Place
 
 VERSION = 1
+#: Of brokers and partitions.
+NUMBER_MAX = 2**31 - 1
+TOPIC_LENGTH_MAX = 249
 #: A directory that the broker chooses.
 ANY = "any"
 
@@ -52,7 +56,10 @@ def read_plan(path: str) -> ReadPlan:
     for entry, place in _entries(path):
         replicas = entry.get("replicas")
         if not _are_numbers(replicas) or not replicas or len(set(replicas)) < len(replicas):
-            raise CommandFailed(f"{path}: {place}: replicas must be brokers, each of them once")
+            raise CommandFailed(
+                f"{path}: {place}: replicas must be ids of brokers, from 0 to {NUMBER_MAX}, "
+                "each of them once"
+            )
         plan[place] = tuple(replicas)
         wanted = entry.get("log_dirs", [ANY] * len(replicas))
         if not _are_names(wanted) or len(wanted) != len(replicas):
@@ -73,7 +80,10 @@ def read_topics(path: str) -> list[str]:
     names = [each.get("topic") if isinstance(each, dict) else None for each in topics]
     if not all(isinstance(name, str) and name for name in names):
         raise CommandFailed(f'{path}: topics must be objects such as {{"topic": "orders"}}')
-    return list(dict.fromkeys(map(str, names)))
+    found = [*dict.fromkeys(map(str, names))]
+    for name in found:
+        _check_topic(path, name)
+    return found
 
 
 def written(plan: Mapping[Place, tuple[int, ...]]) -> str:
@@ -96,7 +106,8 @@ def _entries(path: str) -> list[tuple[dict[str, Any], Place]]:
     for entry in _list(path, "partitions"):
         place = _place(entry)
         if place is None:
-            raise CommandFailed(f"{path}: {entry!r} names no topic and partition")
+            raise CommandFailed(f"{path}: {shortened(entry)} names no topic and partition")
+        _check_topic(path, place.topic)
         if place in found:
             raise CommandFailed(f"{path}: {place} is there twice")
         found[place] = entry
@@ -112,9 +123,19 @@ def _place(entry: Any) -> Place | None:
     return Place(topic, int(partition or 0))
 
 
+def _check_topic(path: str, name: str) -> None:
+    """One that is only unknown is the cluster's to refuse."""
+    if len(name) > TOPIC_LENGTH_MAX:
+        raise CommandFailed(
+            f"{path}: a topic's name has at most {TOPIC_LENGTH_MAX} characters, not {len(name)}"
+        )
+
+
 def _are_numbers(found: Any) -> bool:
     """Of brokers or of partitions; True is none."""
-    return isinstance(found, list) and all(type(each) is int and each >= 0 for each in found)
+    return isinstance(found, list) and all(
+        type(each) is int and 0 <= each <= NUMBER_MAX for each in found
+    )
 
 
 def _are_names(found: Any) -> bool:
@@ -138,5 +159,5 @@ def _json(path: str) -> Any:
         )
     except OSError as failure:
         raise CommandFailed(f"{path}: {failure.strerror}") from failure
-    except (UnicodeDecodeError, json.JSONDecodeError, RecursionError) as failure:
+    except (ValueError, RecursionError) as failure:  # no text, no JSON, or a number without end
         raise CommandFailed(f"{path}: is not JSON: {failure}") from failure

@@ -7,16 +7,20 @@ moved.
 
 from __future__ import annotations
 
+import math
 import sys
-from collections.abc import Iterable, Iterator, Mapping
+import time
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol, TextIO
 
+from odradek.broker.cli.direct import NoAnswer
 from odradek.broker.cli.failed import CommandFailed
-from odradek.broker.cli.operated import OperatedCluster
+from odradek.broker.cli.operated import OperatedCluster, by_topic
 from odradek.broker.cli.partitions import Place
 from odradek.broker.cli.reassign.directories import copies
+from odradek.broker.cli.reassign.held_up import HeldUp, Waiting, waited_for
 from odradek.broker.cli.reassign.moves import Standing, standings
 from odradek.broker.cli.reassign.plans import At, ReadPlan
 from odradek.broker.cli.reassign.throttles import Move
@@ -25,6 +29,8 @@ if TYPE_CHECKING:
     from rich.progress import Progress as Bars
 
 PAUSE_S = 0.5
+#: A broker that does not say sooner how much it has is taken to have nothing.
+SIZES_S = 2.0
 MB = 1e6
 #: Metadata that says where a partition was may be so much older than what the controller says.
 ELSEWHERE_MAX = 10
@@ -46,31 +52,73 @@ class Shown(Protocol):
     def show(self, progress: Progress) -> None: ...
 
 
+class Seen(NamedTuple):
+    """In one look."""
+
+    standings: Mapping[Place, Standing]
+    progress: Progress
+    waiting: Waiting
+    alive: Collection[int]
+
+
 async def wait_until_moved(
-    cluster: OperatedCluster, plan: ReadPlan, moves: Mapping[Place, Move]
-) -> None:
-    """All of the plan; raises CommandFailed if one is left elsewhere."""
+    cluster: OperatedCluster,
+    plan: ReadPlan,
+    moves: Mapping[Place, Move],
+    *,
+    at_most_s: float | None,
+    out: TextIO,
+) -> bool:
+    """Whether all of the plan has in this time; raises CommandFailed if one is left elsewhere."""
     import asyncio
 
+    deadline = math.inf if at_most_s is None else time.monotonic() + at_most_s
+    sizes = await _wanted_sizes(cluster.until(deadline), plan, moves)
+    held_up = HeldUp()
+    elsewhere = 0
+    with _shown(out) as shown:
+        while True:
+            try:
+                seen = await _look(cluster.until(deadline), plan, sizes)
+            except NoAnswer:
+                if time.monotonic() < deadline:
+                    raise
+                return False
+            shown.show(seen.progress)
+            for line in held_up.lines(seen.progress, seen.waiting, seen.alive):
+                print(f"odradek: {line}", file=sys.stderr, flush=True)
+            if all(each is Standing.MOVED for each in seen.standings.values()):
+                return True
+            elsewhere = 0 if Standing.MOVING in seen.standings.values() else elsewhere + 1
+            if elsewhere > ELSEWHERE_MAX:
+                raise CommandFailed(_not_moving(seen.standings))
+            if time.monotonic() + PAUSE_S > deadline:
+                return False
+            await asyncio.sleep(PAUSE_S)
+
+
+async def _wanted_sizes(
+    cluster: OperatedCluster, plan: ReadPlan, moves: Mapping[Place, Move]
+) -> dict[At, int]:
+    """What each new replica will have, if nothing more is written."""
     places = plan.replicas
-    wanted = [At(place, each) for place in places for each in moves[place].readers]
     leaders = [At(place, source) for place in places for source in moves[place].sources]
     largest = _largest(await _sizes(cluster, leaders))
-    sizes = {at: largest.get(at.place, 0) for at in wanted}
-    elsewhere = 0
-    with _shown() as shown:
-        while True:
-            found = await standings(cluster, plan)
-            here = await _sizes(cluster, wanted)
-            shown.show(_progress(found, sizes, here))
-            counted = [*found.values()]
-            if all(each is Standing.MOVED for each in counted):
-                return
-            elsewhere = 0 if Standing.MOVING in counted else elsewhere + 1
-            if elsewhere > ELSEWHERE_MAX:
-                place = next(each for each in found if found[each] is Standing.ELSEWHERE)
-                raise CommandFailed(f"{place}: is not where it should be, and not moving there")
-            await asyncio.sleep(PAUSE_S)
+    wanted = [At(place, each) for place in places for each in moves[place].readers]
+    return {at: largest.get(at.place, 0) for at in wanted}
+
+
+async def _look(cluster: OperatedCluster, plan: ReadPlan, sizes: Mapping[At, int]) -> Seen:
+    found = await standings(cluster, plan)
+    here = await _sizes(cluster, sizes)
+    picture = await cluster.picture(by_topic(plan.replicas))
+    waiting = waited_for(plan.replicas, found, picture.partitions)
+    return Seen(found, _progress(found, sizes, here), waiting, picture.brokers.keys())
+
+
+def _not_moving(found: Mapping[Place, Standing]) -> str:
+    place = next(each for each in found if found[each] is Standing.ELSEWHERE)
+    return f"{place}: is not where it should be, and not moving there"
 
 
 def _progress(
@@ -85,7 +133,7 @@ def _progress(
 
 async def _sizes(cluster: OperatedCluster, replicas: Iterable[At]) -> dict[At, int]:
     """In bytes, of those that are there."""
-    found = await copies(cluster, replicas)
+    found = await copies(cluster.until(time.monotonic() + SIZES_S), replicas)
     return {at: max(each.size_bytes for each in of_one) for at, of_one in found.items()}
 
 
@@ -97,15 +145,17 @@ def _largest(sizes: Mapping[At, int]) -> dict[Place, int]:
 
 
 @contextmanager
-def _shown() -> Iterator[Shown]:
-    if not sys.stdout.isatty():
-        yield _Lines()
+def _shown(out: TextIO) -> Iterator[Shown]:
+    if not out.isatty():
+        yield _Lines(out)
         return
+    from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn
     from rich.progress import Progress as Bars
 
     columns = (BarColumn(), MofNCompleteColumn(), TextColumn("partitions"))
-    with Bars(*columns, TextColumn("{task.description}"), TimeElapsedColumn()) as bars:
+    last = (TextColumn("{task.description}"), TimeElapsedColumn())
+    with Bars(*columns, *last, console=Console(file=out)) as bars:
         yield _Bar(bars)
 
 
@@ -124,10 +174,11 @@ class _Bar:
 class _Lines:
     """One for each change of the number of partitions."""
 
-    def __init__(self) -> None:
+    def __init__(self, out: TextIO) -> None:
+        self._out = out
         self._moved = -1
 
     def show(self, progress: Progress) -> None:
         if progress.moved != self._moved:
             self._moved = progress.moved
-            print(progress, flush=True)
+            print(progress, file=self._out, flush=True)

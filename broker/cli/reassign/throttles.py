@@ -19,6 +19,7 @@ from odradek.broker.cli.operated import OperatedCluster, told
 from odradek.broker.cli.partitions import Place
 from odradek.broker.cli.reassign.moves import UnderWay
 from odradek.broker.cli.reassign.plans import Plan
+from odradek.broker.cli.topic_settings import topic_settings
 
 LEADERS = "leader.replication.throttled.replicas"
 FOLLOWERS = "follower.replication.throttled.replicas"
@@ -67,6 +68,12 @@ async def remove(cluster: OperatedCluster, topics: Iterable[str]) -> None:
         await _alter_broker(cluster, broker, dict.fromkeys(RATES))
     for topic in sorted(topics):
         await _alter_topic(cluster, topic, dict.fromkeys((LEADERS, FOLLOWERS)))
+
+
+async def throttled_topics(cluster: OperatedCluster, topics: Iterable[str]) -> list[str]:
+    """Those of them whose replicas are; of brokers nobody tells."""
+    found = await topic_settings(cluster, sorted(topics), [LEADERS, FOLLOWERS])
+    return [topic for topic, settings in found.items() if any(settings.values())]
 
 
 def _of_topics(moves: Mapping[Place, Move]) -> dict[str, Changes]:

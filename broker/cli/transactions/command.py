@@ -7,7 +7,7 @@ import sys
 import time
 from typing import TYPE_CHECKING
 
-from odradek.broker.cli import cluster, tables
+from odradek.broker.cli import client, tables
 from odradek.broker.cli.examples import examples
 from odradek.broker.cli.groups.scope import SYNTAX, places, scope
 from odradek.broker.cli.partitions import Place
@@ -93,7 +93,7 @@ def _add_list(verbs: Commands[argparse.ArgumentParser]) -> None:
         help="only those whose id matches this, an RE2 expression; from Kafka 4.1 on",
     )
     tables.add_options(parser)
-    cluster.add_options(parser)
+    client.add_options(parser)
     parser.set_defaults(run=verb(list_transactions))
 
 
@@ -110,7 +110,7 @@ def _add_describe(verbs: Commands[argparse.ArgumentParser]) -> None:
     )
     parser.add_argument("ids", nargs="+", metavar="TRANSACTIONAL_ID")
     tables.add_options(parser)
-    cluster.add_options(parser)
+    client.add_options(parser)
     parser.set_defaults(run=verb(describe))
 
 
@@ -129,7 +129,7 @@ def _add_describe_producers(verbs: Commands[argparse.ArgumentParser]) -> None:
     parser.add_argument("scopes", nargs="+", metavar=SYNTAX, type=scope)
     parser.add_argument("--broker", metavar="ID", type=int, help="a replica, instead of the leader")
     tables.add_options(parser)
-    cluster.add_options(parser)
+    client.add_options(parser)
     parser.set_defaults(run=verb(describe_producers))
 
 
@@ -182,7 +182,7 @@ def _row(transaction: Transaction, coordinator: int) -> tables.Row:
 
 
 async def describe_producers(arguments: argparse.Namespace, asked: Cluster) -> int:
-    meant = places(cluster.admin(arguments), arguments.scopes, arguments.timeout)
+    meant = places(client.admin(arguments), arguments.scopes, arguments.timeout)
     found = await asked.producers(meant, replica=arguments.broker)
     rows = [
         (

@@ -7,7 +7,7 @@ import sys
 import time
 from typing import TYPE_CHECKING, NamedTuple
 
-from odradek.broker.cli import cluster, direct, tables
+from odradek.broker.cli import client, direct, tables
 from odradek.broker.cli.examples import examples
 from odradek.broker.cli.failed import CommandFailed
 from odradek.broker.cli.groups.scope import SYNTAX, Scope, places, scope
@@ -72,7 +72,7 @@ def _add_find(verbs: Commands[argparse.ArgumentParser]) -> None:
         help="how long a transaction may last: transaction.max.timeout.ms (%(default)s)",
     )
     tables.add_options(parser)
-    cluster.add_options(parser)
+    client.add_options(parser)
     parser.set_defaults(run=verb(find_hanging))
 
 
@@ -98,7 +98,7 @@ def _add_abort(verbs: Commands[argparse.ArgumentParser]) -> None:
     others.add_argument("--producer-id", metavar="ID", type=int)
     others.add_argument("--producer-epoch", metavar="EPOCH", type=int)
     others.add_argument("--coordinator-epoch", metavar="EPOCH", type=int)
-    cluster.add_options(parser)
+    client.add_options(parser)
     parser.set_defaults(run=verb(abort))
 
 
@@ -147,7 +147,7 @@ def _searched(arguments: argparse.Namespace, asked: Cluster) -> list[Place]:
         asked.check_broker(arguments.broker)
     meant = asked.places()
     if arguments.scopes:
-        meant = places(cluster.admin(arguments), arguments.scopes, arguments.timeout)
+        meant = places(client.admin(arguments), arguments.scopes, arguments.timeout)
     if arguments.broker is None:
         return meant
     return [place for place in meant if asked.is_led_by(arguments.broker, place)]

@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable, Iterable
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from odradek.broker.cli import cluster, direct
+from odradek.broker.cli import client, direct
 from odradek.broker.cli.direct import Address, Connections
 from odradek.broker.cli.failed import CommandFailed
 from odradek.broker.cli.groups.coordinator import PASSING, PAUSE_S
@@ -47,7 +47,7 @@ def _stop(failure: CommandFailed) -> None:
     raise failure
 
 
-def verb(work: Callable[[argparse.Namespace, Cluster], Awaitable[int]]) -> cluster.Run:
+def verb(work: Callable[[argparse.Namespace, Cluster], Awaitable[int]]) -> client.Run:
     """A command that does this with the cluster."""
 
     async def with_cluster(arguments: argparse.Namespace, connections: Connections) -> int:
@@ -56,14 +56,14 @@ def verb(work: Callable[[argparse.Namespace, Cluster], Awaitable[int]]) -> clust
     def run(arguments: argparse.Namespace) -> int:
         return direct.run(arguments, partial(with_cluster, arguments), tool=TOOL)
 
-    return cluster.client_command(run)
+    return client.client_command(run)
 
 
 class Cluster:
     """Its brokers, and who leads what; asked when it is made."""
 
     def __init__(self, arguments: argparse.Namespace, connections: Connections) -> None:
-        self._admin = cluster.admin(arguments)
+        self._admin = client.admin(arguments)
         self._metadata = self._admin.list_topics(timeout=arguments.timeout)
         self._connections = connections
         self._timeout_s = arguments.timeout

@@ -8,7 +8,7 @@ import sys
 import pytest
 
 import odradek
-from odradek.broker.cli import cluster
+from odradek.broker.cli import client
 from tests.support.free_ports import free_port
 
 ODRADEK = [sys.executable, "-m", "odradek.broker.cli.main"]
@@ -132,9 +132,9 @@ def test_the_files_of_a_log_are_dumped(command, broker):
 
 def test_what_a_command_asks_of_the_library_can_be_overridden():
     arguments = type("Arguments", (), {"bootstrap": "h:1", "property": []})
-    assert cluster.settings(arguments, linger_ms=5)["linger.ms"] == 5
-    arguments.property = [cluster.assignment("linger.ms=7")]
-    assert cluster.settings(arguments, linger_ms=5)["linger.ms"] == "7"
+    assert client.settings(arguments, linger_ms=5)["linger.ms"] == 5
+    arguments.property = [client.assignment("linger.ms=7")]
+    assert client.settings(arguments, linger_ms=5)["linger.ms"] == "7"
 
 
 def test_a_broker_that_takes_connections_but_does_not_answer_is_told_of_in_one_line(offline):

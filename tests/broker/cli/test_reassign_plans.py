@@ -25,6 +25,8 @@ OF_KAFKA = (
     '"log_dirs":["any","any"]},{"topic":"orders","partition":1,"replicas":[0,1],'
     '"log_dirs":["any","any"]}]}'
 )
+#: For any number in a request.
+TOO_LARGE = 99_999_999_999_999
 FIRST, SECOND = Place("orders", 0), Place("orders", 1)
 
 
@@ -73,6 +75,10 @@ def entry(**changes):
         ({"partitions": [entry(partition=-1)]}, "names no topic and partition"),
         ({"partitions": [entry(partition=True)]}, "names no topic and partition"),
         ({"partitions": [entry(), entry()]}, "orders:0 is there twice"),
+        ({"partitions": [entry(partition=TOO_LARGE)]}, "names no topic and partition"),
+        ({"partitions": [entry(topic="o" * 40_000)]}, "at most 249 characters, not 40000"),
+        ({"partitions": [entry(replicas=[TOO_LARGE])]}, "ids of brokers, from 0 to 2147483647"),
+        ('{"partitions": [%s]}' % ("9" * 5_000), "is not JSON"),
         ({"partitions": [entry(replicas=[])]}, "each of them once"),
         ({"partitions": [entry(replicas=[1, 1])]}, "each of them once"),
         ({"partitions": [entry(replicas="12")]}, "each of them once"),
@@ -83,8 +89,10 @@ def entry(**changes):
 def test_a_plan_that_makes_no_sense_is_told_in_one_line(tmp_path, content, why):
     path = tmp_path / "plan.json"
     path.write_text(content if isinstance(content, str) else json.dumps(content))
-    with pytest.raises(CommandFailed, match=why):
+    with pytest.raises(CommandFailed, match=why) as failed:
         plans.read_plan(str(path))
+    assert "\n" not in str(failed.value)
+    assert len(str(failed.value)) < 500
 
 
 def test_topics_are_read_as_kafkas_tool_has_them(tmp_path):
@@ -94,6 +102,16 @@ def test_topics_are_read_as_kafkas_tool_has_them(tmp_path):
     path.write_text('{"topics": [{"name": "a"}]}')
     with pytest.raises(CommandFailed, match="topics must be objects"):
         plans.read_topics(str(path))
+    path.write_text(json.dumps({"topics": [{"topic": "o" * 250}]}))
+    with pytest.raises(CommandFailed, match="at most 249 characters, not 250"):
+        plans.read_topics(str(path))
+
+
+def test_partitions_to_elect_for_are_numbers_of_the_protocol(tmp_path):
+    path = tmp_path / "partitions.json"
+    path.write_text(json.dumps({"partitions": [{"topic": "o", "partition": TOO_LARGE}]}))
+    with pytest.raises(CommandFailed, match="names no topic and partition"):
+        plans.read_places(str(path))
 
 
 def test_a_proposal_spreads_leaders_and_keeps_the_number_of_replicas():
@@ -145,6 +163,7 @@ def with_partition(leader, replicas, in_sync):
         ((0, (0, 1, 2), (0, 1)), [UNDER_REPLICATED]),
         ((0, (0, 1, 2), (0,)), [UNDER_REPLICATED, UNDER_MIN_ISR]),
         ((None, (0, 1), (0,)), [OFFLINE, UNDER_REPLICATED, UNDER_MIN_ISR]),
+        ((0, (0,), (0,)), []),  # acks=all works: no more than all replicas can be wanted
     ],
 )
 def test_what_is_amiss_with_a_partition_is_found(partition, troubles):

@@ -50,6 +50,24 @@ async def test_nothing_is_appended_before_a_cut_in_an_earlier_epoch_is_carried_o
     await pair.settle()
 
 
+async def test_nothing_is_asked_for_what_another_fetcher_has_not_cut_yet(tmp_path):
+    pair = Pair(tmp_path)
+    pair.write(b"1")
+    pair.follow()
+    await pair.settle()
+    begun, may_run = pair.hold_cuts()
+    pair.part()
+    await begun.wait()
+    pair.fetcher.close()
+    pair.connect()
+    pair.lead()
+    pair.follow()
+    await asked_for_nothing(pair)
+    assert pair.follower.hosted.is_being_cut
+    may_run.set()
+    await pair.settle()
+
+
 async def test_a_mistake_in_one_partition_is_told_once_and_does_not_end_the_fetching(
     tmp_path, caplog
 ):

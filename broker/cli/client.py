@@ -1,4 +1,4 @@
-"""The cluster that a command speaks to, through confluent-kafka.
+"""What every command that is a client shares: how it reaches a cluster, through confluent-kafka.
 
 That library comes with the extra ``cli`` and takes a moment to load, so it is imported by what is
 called here and not before.  What it complains about on its own, retries and lost connections, is
@@ -44,7 +44,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         metavar="SECONDS",
         type=seconds,
         default=TIMEOUT_S,
-        help="how long the cluster may take (%(default)s)",
+        help="how long the cluster may take for each answer (%(default)s)",
     )
     group.add_argument(
         "--property",
@@ -56,14 +56,16 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def seconds(written: str) -> float:
+def seconds(written: str, *, at_most: float = 3600) -> float:
     """As the type of an argument."""
     try:
         number = float(written)
     except ValueError:
         number = 0
-    if not 0.001 <= number <= 3600:
-        raise argparse.ArgumentTypeError(f"{written!r} is not a number of seconds, up to an hour")
+    if not 0.001 <= number <= at_most:
+        raise argparse.ArgumentTypeError(
+            f"{written!r} is not a number of seconds, up to {at_most:.0f}"
+        )
     return number
 
 
@@ -77,7 +79,7 @@ def client_command(run: Run) -> Run:
             raise CommandFailed(
                 f"this command needs {missing.name}: pip install 'odradek[cli]'"
             ) from missing
-        _check_reachable(arguments.bootstrap)
+        _check_reachable(arguments.bootstrap, timeout_s=arguments.timeout)
         try:
             return run(arguments)
         except KafkaException as refused:
@@ -150,15 +152,17 @@ def reason(error: KafkaError) -> str:
     return f"{error.name().lstrip('_')}: {error.str()}"
 
 
-def _check_reachable(bootstrap: str) -> None:
+def _check_reachable(bootstrap: str, *, timeout_s: float) -> None:
     """A client would go on trying for long, and then could not say what was wrong."""
+    addresses = bootstrap.split(",")
     reasons = []
-    for address in bootstrap.split(","):
+    for address in addresses:
         host, _, port = address.strip().rpartition(":")
         if not host or not port.isdigit():
             raise CommandFailed(f"--bootstrap {address}: must be host:port")
         try:
-            socket.create_connection((host.strip("[]"), int(port)), timeout=TIMEOUT_S).close()
+            at = (host.strip("[]"), int(port))
+            socket.create_connection(at, timeout=timeout_s / len(addresses)).close()
         except (OSError, OverflowError) as failure:
             reasons.append(f"{address}: {getattr(failure, 'strerror', None) or failure}")
         else:

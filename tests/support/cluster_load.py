@@ -19,9 +19,9 @@ from typing import Any, Self
 from odradek.protocol.types import TopicPartition
 from tests.support.cluster import Cluster
 from tests.support.group_members import wait_until
-from tests.support.histories import check as check_history
 from tests.support.leader_watch import LeaderWatch
-from tests.support.persistent_load import PersistentConsumer, PersistentProducer, history_of
+from tests.support.persistent_load import PersistentConsumer, PersistentProducer
+from tests.support.persistent_load import check as check_clients
 
 TOPIC = "events"
 #: By default librdkafka looks every five minutes who leads, if a leader is only slow.
@@ -67,6 +67,11 @@ class Load:
         wanted = self.consumer.count + count
         wait_until(lambda: self.consumer.count >= wanted, or_else=self._troubles)
 
+    def check(self) -> None:
+        """When it is over: what its clients were told, and what another is told by now."""
+        check_clients([self.producer], [self.consumer])
+        self.watch.check()
+
     def _troubles(self) -> object:
         return self.producer.failures[:3], self.consumer.failures[:3]
 
@@ -77,13 +82,7 @@ def check(cluster: Cluster, load: Load) -> None:
     Nobody was told of two leaders in one epoch, or of an end before one told earlier.
     """
     assert load.producer.failures == []
-    late = PersistentConsumer(cluster.addresses, load.topic, partitions=load.partitions)
-    late.start()
-    late.wait_for(len(load.producer.acknowledged))
-    late.stop()
-    assert load.consumer.failures == late.failures == []
-    check_history(history_of(load.topic, [load.producer], [load.consumer, late]))
-    load.watch.check()
+    load.check()
     cluster.wait_until_whole(load.topic)
     for number in range(load.partitions):
         wait_until(lambda at=number: cluster.are_alike(TopicPartition(load.topic, at)))

@@ -54,6 +54,10 @@ class Load:
         return self
 
     def __exit__(self, *failure: object) -> None:
+        self.stop()
+
+    def stop(self) -> None:
+        """When all that was sent has been acknowledged."""
         self._stack.close()
 
     def wait_for_more(self, count: int = 100) -> None:
@@ -68,7 +72,7 @@ class Load:
         wait_until(lambda: self.consumer.count >= wanted, or_else=self._troubles)
 
     def check(self) -> None:
-        """When it is over: what its clients were told, and what another is told by now."""
+        """When it has stopped: what its clients were told, and what another is told by now."""
         check_clients([self.producer], [self.consumer])
         self.watch.check()
 

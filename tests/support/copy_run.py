@@ -106,8 +106,8 @@ class CopyRun:
         history = History()
         self._tell_what_was_sent(history)
         for number, crew in enumerate(self.crews):
-            for name, copier in enumerate(crew.everybody):
-                _tell_of_transactions(history, copier, f"copier {name} of crew {number}")
+            for place, copier in enumerate(crew.everybody):
+                _tell_of_transactions(history, copier, f"copier {place} of crew {number}")
         for name, reader in ((READER, self.committed), (LATE_READER, late)):
             assert reader.failures == []
             reader.tell(history, name)

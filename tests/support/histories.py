@@ -232,14 +232,14 @@ def _unsent(history: History) -> Iterator[Anomaly]:
     for (_, partition), values in history.sends.items():
         for value in values:
             partitions[value].add(partition)
-    for place, value in dict.fromkeys(history.seen()):
-        if value not in partitions:
+    for place, polled in dict.fromkeys(history.seen()):
+        if polled not in partitions:
             kind = Kind.NEVER_SENT
-        elif place.partition not in partitions[value]:
+        elif place.partition not in partitions[polled]:
             kind = Kind.WRONG_PARTITION
         else:
             continue
-        yield Anomaly(kind, place.partition, f"{value!r} was polled at {place.offset}")
+        yield Anomaly(kind, place.partition, f"{polled!r} was polled at {place.offset}")
 
 
 def _aborted_reads(history: History) -> Iterator[Anomaly]:

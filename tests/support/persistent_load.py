@@ -13,7 +13,7 @@ from __future__ import annotations
 import threading
 import time
 from collections import defaultdict
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -75,8 +75,17 @@ class PersistentProducer:
     """``acknowledged`` is by value, ``sent`` by partition and in the order of sending."""
 
     def __init__(
-        self, address: str, topic: str, *, name: str, partitions: int, **more: Any
+        self,
+        address: str,
+        topic: str,
+        *,
+        name: str,
+        partitions: int,
+        padding: int = 0,
+        **more: Any,
     ) -> None:
+        """``padding``: by so many bytes values are longer than they need to be."""
+        self._padding = bytes(padding)
         self._made = Producer(
             {
                 "bootstrap.servers": address,
@@ -110,7 +119,8 @@ class PersistentProducer:
     def _work(self) -> None:
         number = 0
         while not self._is_over.is_set():
-            partition, value = number % self._partitions, f"{self.name} {number}".encode()
+            partition = number % self._partitions
+            value = f"{self.name} {number}".encode() + self._padding
             try:
                 self._made.produce(self._topic, value, partition=partition, on_delivery=self._note)
             except BufferError:
@@ -232,8 +242,13 @@ def check(producers: Sequence[PersistentProducer], consumers: Sequence[Persisten
     """
     noted = [*(each.acknowledged for each in producers), *(each.values for each in consumers)]
     late = consumers[0].again({value for values in noted for value in values})
-    assert [each.failures for each in (*producers, *consumers, late) if each.failures] == []
+    assert [*_failures(producers), *_failures([*consumers, late])] == []
     check_history(history_of(producers, [*consumers, late]))
+
+
+def _failures(clients: Iterable[PersistentProducer | PersistentConsumer]) -> Iterator[str]:
+    for client in clients:
+        yield from client.failures
 
 
 def history_of(

@@ -284,6 +284,15 @@ def test_without_idempotence_values_need_not_be_in_the_order_of_sending(history)
     assert kinds(history, is_idempotent=False) == []
 
 
+def test_what_was_sent_beside_all_others_may_be_there_more_than_once(history):
+    history.sent_beside(HERE, b"d")
+    for offset in (3, 4):
+        history.polled("consumer", HERE, offset, b"d")
+    assert kinds(history) == []
+    history.polled("consumer", THERE, 0, b"d")
+    assert kinds(history) == [Kind.WRONG_PARTITION]
+
+
 def test_transactions_may_poll_what_one_another_sent_in_a_row(history):
     """Or the same from several."""
     for number, value in enumerate(VALUES):

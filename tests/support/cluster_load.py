@@ -44,6 +44,8 @@ class Load:
             cluster.addresses, topic, partitions=partitions, **LOOK_OFTEN
         )
         self.watch = LeaderWatch(cluster.brokers, topic)
+        #: What the test itself has written to the first partition.
+        self.beside: list[bytes] = []
         self._stack = ExitStack()
 
     def __enter__(self) -> Self:
@@ -73,7 +75,7 @@ class Load:
 
     def check(self) -> None:
         """When it has stopped: what its clients were told, and what another is told by now."""
-        check_clients([self.producer], [self.consumer])
+        check_clients([self.producer], [self.consumer], beside=self.beside)
         self.watch.check()
 
     def _troubles(self) -> object:

@@ -90,6 +90,7 @@ class History:
         self.acks: list[tuple[Place, bytes]] = []
         self.acks_of_no_place: list[tuple[TopicPartition, bytes]] = []
         self.aborts: set[bytes] = set()
+        self.others: set[tuple[TopicPartition, bytes]] = set()
         #: The transaction that sent it, by value.
         self.senders: dict[bytes | None, str] = {}
         #: One for each time that the consumer was given its partitions.
@@ -102,6 +103,10 @@ class History:
 
     def sent(self, producer: str, partition: TopicPartition, value: bytes) -> None:
         self.sends[producer, partition].append(value)
+
+    def sent_beside(self, partition: TopicPartition, value: bytes) -> None:
+        """By nobody whose values are there once, and in order."""
+        self.others.add((partition, value))
 
     def sent_in(self, transaction: str, value: bytes) -> None:
         """One of those that were sent."""
@@ -232,6 +237,8 @@ def _unsent(history: History) -> Iterator[Anomaly]:
     for (_, partition), values in history.sends.items():
         for value in values:
             partitions[value].add(partition)
+    for partition, value in history.others:
+        partitions[value].add(partition)
     for place, polled in dict.fromkeys(history.seen()):
         if polled not in partitions:
             kind = Kind.NEVER_SENT

@@ -235,15 +235,24 @@ class PersistentConsumer:
             self.failures.append(str(error))
 
 
-def check(producers: Sequence[PersistentProducer], consumers: Sequence[PersistentConsumer]) -> None:
+def check(
+    producers: Sequence[PersistentProducer],
+    consumers: Sequence[PersistentConsumer],
+    *,
+    beside: Iterable[bytes] = (),
+) -> None:
     """When they have stopped: nothing failed, and what they noted is as it must be.
 
     So is what is there by now: the first of the consumers has it read again, from the start.
+    ``beside`` is what others may have sent to the first partition.
     """
     noted = [*(each.acknowledged for each in producers), *(each.values for each in consumers)]
     late = consumers[0].again({value for values in noted for value in values})
     assert [*_failures(producers), *_failures([*consumers, late])] == []
-    check_history(history_of(producers, [*consumers, late]))
+    history = history_of(producers, [*consumers, late])
+    for value in beside:
+        history.sent_beside(TopicPartition(late.topic, 0), value)
+    check_history(history)
 
 
 def _failures(clients: Iterable[PersistentProducer | PersistentConsumer]) -> Iterator[str]:

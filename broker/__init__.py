@@ -31,6 +31,7 @@ How it is put together and runs:
     broker_state.py    where it is in its life
     failures.py        why it could not start
     held_back.py       who has to wait until it has
+    in_hand.py         what it has to do with at a moment, for whoever wonders
     background.py      tasks, and jobs that come round again
     disk.py            threads for what sleeps in the kernel
     worker.py          a process for what computes

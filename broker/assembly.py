@@ -9,6 +9,7 @@ import asyncio
 import gc
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from random import SystemRandom
 from typing import cast
 from uuid import uuid4
@@ -28,6 +29,7 @@ from odradek.broker.groups.coordinator import GroupCoordinator
 from odradek.broker.groups.old_offsets import OldOffsets
 from odradek.broker.groups.world import World
 from odradek.broker.handlers import find_coordinator
+from odradek.broker.identity import registration_of
 from odradek.broker.log_care import LogCare
 from odradek.broker.metadata.agreed_features import AgreedFeatures
 from odradek.broker.metadata.internal_topics import CONSUMER_OFFSETS, TRANSACTION_STATE
@@ -37,6 +39,7 @@ from odradek.broker.metadata.topic_creator import TopicCreator
 from odradek.broker.network.broker_clients import BrokerClients
 from odradek.broker.network.client import BrokerClient
 from odradek.broker.network.endpoint import Endpoint
+from odradek.broker.network.outgoing import Outgoing
 from odradek.broker.network.own_connections import OwnConnections
 from odradek.broker.own_client import OwnClient
 from odradek.broker.record_reader import RecordReader
@@ -66,7 +69,6 @@ from odradek.controller.feature_updates import SUPPORTED
 from odradek.controller.metadata_reads import MetadataReads
 from odradek.controller.registration import Identity
 from odradek.controller.store.base import MetadataStore
-from odradek.controller.store.payloads import broker as registered
 from odradek.controller.tenure import ControllerWorld
 from odradek.controller.topic_admin import TopicAdmin
 from odradek.controller.topic_names import random_topic_id
@@ -102,6 +104,7 @@ class Assembly:
         self._ground = ground
         settings, store = ground.settings, ground.store
         self.cluster = MetadataCache(ground.cluster_id)
+        self.outgoing = Outgoing()
         self.care = LogCare(
             ground.logs,
             CareSettings(settings),
@@ -120,9 +123,8 @@ class Assembly:
         self.throttles = ReplicationThrottles.following(settings, broker_id=ground.broker_id)
         self.replicas.moves = self.moves = self._moves()
         self.moves.rate = self.throttles.moves
-        self.controller = Controller(
-            store, self._identity(), settings.current.controller, self._world()
-        )
+        self._own = self._identity()
+        self.controller = Controller(store, self._own, settings.current.controller, self._world())
         self.controller_client = self._controller_client()
         self.fetchers = self._replicate()
         self._topic_admin = TopicAdmin(
@@ -131,6 +133,7 @@ class Assembly:
             defaults=self._topic_defaults,
             random=_random,
             new_topic_id=_new_topic_id,
+            finds=self._own.finds,
         )
         self._topic_creator = TopicCreator(
             self._topic_admin,
@@ -160,12 +163,14 @@ class Assembly:
 
     def _controller_client(self) -> ControllerClient:
         ground = self._ground
-        listener = ground.settings.current.network.inter_broker_listener
+        current = ground.settings.current
+        listener = current.network.inter_broker_listener
+        timeout_ms = current.broker.controller_socket_timeout_ms
         return ControllerClient(
             Node(ground.broker_id, "", -1, None),
             controller_id=lambda: self.controller.controller_id,
             nodes=lambda: self.cluster.nodes(listener),
-            clients=BrokerClients(self.client_of),
+            clients=self._clients("questions to controller", timeout_ms=timeout_ms),
             broker_epoch=lambda: self.controller.broker_epoch,
         )
 
@@ -204,6 +209,7 @@ class Assembly:
             node.port,
             client_id=f"broker-{self._ground.broker_id}-fetcher",
             timeout_s=self._ground.settings.current.replication.socket_timeout_ms / 1000,
+            tally=self.outgoing.tally(f"fetches from broker {node.id}"),
         )
 
     def _groups(self) -> GroupCoordinator:
@@ -240,7 +246,7 @@ class Assembly:
         markers = Markers(
             self.cluster,
             world,
-            MarkerLinks(BrokerClients(self.client_of), start),
+            MarkerLinks(self._clients("markers to broker"), start),
             listener=settings.current.network.inter_broker_listener,
             has_partition=MetadataReads(ground.store).has_partition,
         )
@@ -295,7 +301,7 @@ class Assembly:
             producer_ids=self.producer_ids,
             verifier=Verifier(
                 self.transactions.lookup,
-                BrokerClients(self.client_of),
+                self._clients("verifications by broker"),
                 listener=settings.current.network.inter_broker_listener,
                 start=ground.background.start,
             ),
@@ -310,26 +316,11 @@ class Assembly:
         )
 
     def _identity(self) -> Identity:
-        current = self._ground.settings.current
-        registration = registered.BrokerRegistration(
-            endpoints=tuple(
-                registered.Endpoint(
-                    each.listener,
-                    each.host,
-                    each.port,
-                    registered.SecurityProtocol[each.security_protocol],
-                )
-                for each in self._ground.advertised
-            ),
-            rack=current.broker.rack,
-            features={
-                # Before 3.9 brokers cannot read of a lowest version of 0, which means the same.
-                name: registered.FeatureVersions(max(1, versions.low), versions.high)
-                for name, versions in SUPPORTED.items()
-            },
-            timestamp_ms=clock.now_ms(),
-        )
-        return Identity(self._ground.broker_id, registration, current.network.inter_broker_listener)
+        current, ground = self._ground.settings.current, self._ground
+        registration = registration_of(current, ground.advertised, timestamp_ms=clock.now_ms())
+        inter_broker = current.network.inter_broker_listener
+        control = current.network.control_plane_listener or inter_broker
+        return Identity(ground.broker_id, registration, inter_broker, control)
 
     def _world(self) -> ControllerWorld:
         return ControllerWorld(
@@ -350,9 +341,7 @@ class Assembly:
 
     def _link_to(self, broker: Broker) -> BrokerLink:
         """By the control plane, if there is one; every broker of a cluster has the same."""
-        current = self._ground.settings.current
-        network = current.network
-        listener = network.control_plane_listener or network.inter_broker_listener
+        current, listener = self._ground.settings.current, self._own.control_listener
         found = next(each for each in broker.registration.endpoints if each.listener == listener)
         client = BrokerClient(
             found.host,
@@ -360,10 +349,16 @@ class Assembly:
             client_id=str(self._ground.broker_id),
             timeout_s=current.broker.controller_socket_timeout_ms / 1000,
             own=self._ground.own_connections if broker.id == self._ground.broker_id else None,
+            tally=self.outgoing.tally(f"controller to broker {broker.id}"),
         )
         return cast(BrokerLink, client)
 
-    def client_of(self, node: Node) -> BrokerClient | OwnClient:
+    def _clients(self, purpose: str, *, timeout_ms: int | None = None) -> BrokerClients:
+        return BrokerClients(partial(self.client_of, purpose=purpose, timeout_ms=timeout_ms))
+
+    def client_of(
+        self, node: Node, *, purpose: str, timeout_ms: int | None = None
+    ) -> BrokerClient | OwnClient:
         """By which this broker asks another, or itself, for what clients want of it."""
         current, client_id = self._ground.settings.current, str(self._ground.broker_id)
         if node.id == self._ground.broker_id:
@@ -377,7 +372,8 @@ class Assembly:
             node.host,
             node.port,
             client_id=client_id,
-            timeout_s=current.broker.request_timeout_ms / 1000,
+            timeout_s=(timeout_ms or current.broker.request_timeout_ms) / 1000,
+            tally=self.outgoing.tally(f"{purpose} {node.id}"),
         )
 
     def _topic_defaults(self) -> TopicDefaults:

@@ -12,10 +12,14 @@ from __future__ import annotations
 
 import base64
 import uuid
+from collections.abc import Iterable
 
+from odradek.broker.network.endpoint import Endpoint
 from odradek.broker.settings.server_settings import ServerSettings
 from odradek.controller import registration
+from odradek.controller.feature_updates import SUPPORTED
 from odradek.controller.store.base import MetadataStore
+from odradek.controller.store.payloads import broker as registered
 from odradek.storage.manager.directories import LogDirectories
 from odradek.storage.meta_properties import MetaProperties
 
@@ -39,6 +43,30 @@ async def broker_id_of(
         return written
     highest = settings.controller.reserved_broker_max_id
     return await registration.generated_broker_id(store, highest_reserved=highest)
+
+
+def registration_of(
+    settings: ServerSettings, advertised: Iterable[Endpoint], *, timestamp_ms: int
+) -> registered.BrokerRegistration:
+    """What the others are told of it."""
+    return registered.BrokerRegistration(
+        endpoints=tuple(
+            registered.Endpoint(
+                each.listener,
+                each.host,
+                each.port,
+                registered.SecurityProtocol[each.security_protocol],
+            )
+            for each in advertised
+        ),
+        rack=settings.broker.rack,
+        features={
+            # Before 3.9 brokers cannot read of a lowest version of 0, which means the same.
+            name: registered.FeatureVersions(max(1, versions.low), versions.high)
+            for name, versions in SUPPORTED.items()
+        },
+        timestamp_ms=timestamp_ms,
+    )
 
 
 def _written(directories: LogDirectories) -> MetaProperties:

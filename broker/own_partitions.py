@@ -3,13 +3,18 @@
     own       to be led, here or elsewhere, as soon as the controller has seen to it
     strays    of no topic that there is, or assigned to others: as Kafka on ZooKeeper, we keep their
               logs and touch nothing
+    lost      no log lies here, though this broker was the last to be in sync, and others have
+              replicas: a disk was replaced, or a directory emptied
 
-A topic that is being deleted is neither: its logs go when the controller says so.
+A topic that is being deleted is none of them: its logs go when the controller says so.
+
+What is lost must not be led here.  Kafka on ZooKeeper leads it from an empty log, and the others,
+who may have all that was ever acknowledged, cut theirs to that.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Container, Iterable
 from typing import NamedTuple
 
 from odradek.controller.metadata_reads import MetadataReads
@@ -44,3 +49,21 @@ async def hosted(
             TopicPartition(topic, number) for number in sorted(by_topic[topic] - ours)
         )
     return found
+
+
+async def lost(
+    store: MetadataStore, logs: Container[TopicPartition], *, broker_id: int
+) -> set[TopicPartition]:
+    """To be asked before this broker is registered.  StoreError if the tree cannot be read."""
+    tree = MetadataReads(store)
+    topics = await tree.topics(await tree.topic_names() - await tree.topics_to_delete())
+    missing = [
+        where
+        for topic, found in topics.items()
+        for number, at in found.partitions.items()
+        if broker_id in at.replicas
+        and len(at.replicas) > 1
+        and (where := TopicPartition(topic, number)) not in logs
+    ]
+    leaderships = await tree.leaderships(missing)
+    return {where for where, found in leaderships.items() if found.isr == (broker_id,)}

@@ -13,6 +13,7 @@ Owner: the event loop.
 from __future__ import annotations
 
 import asyncio
+import json
 import logging
 from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack, suppress
@@ -28,10 +29,11 @@ from odradek.broker.call import Answer, Answerer, Peer
 from odradek.broker.disk import Disk, side_by_side
 from odradek.broker.held_back import HeldBack
 from odradek.broker.identity import broker_id_of, cluster_id_of
+from odradek.broker.in_hand import in_hand
 from odradek.broker.log_events import LogEvents
 from odradek.broker.network.endpoint import Endpoint
 from odradek.broker.network.socket_server import SocketServer
-from odradek.broker.own_partitions import hosted
+from odradek.broker.own_partitions import hosted, lost
 from odradek.broker.record_reader import RecordReader
 from odradek.broker.recovery_workers import GivenUp, RecoveryWorkers
 from odradek.broker.router import Router
@@ -110,6 +112,12 @@ class Server:
         """What clients are told of where they are served, with the ports that were bound."""
         return self._sockets.advertised()
 
+    def tell_what_is_in_hand(self) -> None:
+        """In the log; once it has started."""
+        parts = self._parts
+        found = in_hand(self._sockets, parts.outgoing, parts.replicas)
+        log.info("In hand: %s", json.dumps(found))
+
     async def start(self) -> None:
         """Raises what went wrong; nothing is left of the attempt then."""
         self.state = BrokerState.STARTING
@@ -139,9 +147,8 @@ class Server:
     async def _start(self) -> None:
         directories = self._open_directories()
         # Whoever works on its files ends before another broker may have the directory.
-        self._undo.callback(self._disk.close)
-        self._undo.callback(self._worker.close)
-        self._undo.callback(self._reader.close)
+        for works_on_files in (self._disk, self._worker, self._reader):
+            self._undo.callback(works_on_files.close)
         check_store_is_there(self._written, directories)
         store = await self._open_store()
         cluster_id = await self._asked(partial(cluster_id_of, store, directories))
@@ -166,6 +173,7 @@ class Server:
             )
         )
         self._parts = parts
+        await self._look_for_lost_logs(logs)
         held_back = HeldBack(Router(parts.routes))
         self._answerer: Answerer = held_back
         self._events.on_failure = self._directory_failed
@@ -186,6 +194,12 @@ class Server:
             await lookup.learn_count()
         self._answerer = held_back.let_go()
         log.info("Broker %d of cluster %s is running", broker_id, cluster_id)
+
+    async def _look_for_lost_logs(self, logs: LogManager) -> None:
+        """Before it is registered: as soon as it is, the controller may have it lead them."""
+        replicas = self._parts.replicas
+        ask = partial(lost, self._store, logs.logs.current, broker_id=replicas.broker_id)
+        replicas.lost |= await self._asked(ask)
 
     def _begin_work(self, parts: Assembly, settings: DynamicSettings) -> None:
         self._undo.push_async_callback(parts.groups.close)

@@ -5,6 +5,12 @@
     left       what it led is led by others, and it is in sync with nothing any more
     returned   by another registration than we know, so with another epoch: it left and joined
     changed    its registration has other endpoints or features; all are told
+    refused    it lacks a feature of the cluster, or a listener by which brokers find each other: it
+               is as if it were not there, since it could not be told what it leads
+
+One broker that nobody finds must not keep the others from having a controller, as it does in Kafka.
+But if we find fewer than half of those that are registered, it is we who are not found: what they
+have would be taken for lost, so another is to be the controller.
 
 Owner: the event loop; part of the controller's event queue.
 """
@@ -12,7 +18,7 @@ Owner: the event loop; part of the controller's event queue.
 from __future__ import annotations
 
 import logging
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -22,6 +28,7 @@ from odradek.controller.features import Features
 from odradek.controller.machinery import Machinery
 from odradek.controller.offline_replicas import OfflineReplicas
 from odradek.controller.replica_state import ReplicaState
+from odradek.controller.store.payloads.broker import BrokerRegistration
 from odradek.controller.tree_watches import TreeWatches
 
 log = logging.getLogger(__name__)
@@ -47,6 +54,25 @@ class Waiting:
     reassignments: Reassigning
 
 
+class Outnumbered(Exception):
+    """Most brokers have other listeners than the controller."""
+
+
+@dataclass(frozen=True, slots=True)
+class Terms:
+    """What a broker must have; ``finds`` tells whether it has the listeners that we go to."""
+
+    features: Features
+    finds: Callable[[BrokerRegistration], bool]
+
+    def objection(self, registration: BrokerRegistration) -> str | None:
+        if not self.finds(registration):
+            return "has not the listeners by which brokers find each other"
+        if not self.features.are_supported_by(registration):
+            return "does not support the features of the cluster"
+        return None
+
+
 class Brokers:
     """The brokers that the controller works with, and the channels to them."""
 
@@ -55,7 +81,7 @@ class Brokers:
         machinery: Machinery,
         channels: BrokerChannels,
         watches: TreeWatches,
-        features: Features,
+        terms: Terms,
         offline: OfflineReplicas,
         waiting: Waiting,
     ) -> None:
@@ -63,9 +89,11 @@ class Brokers:
         self._context = machinery.context
         self._channels = channels
         self._watches = watches
-        self._features = features
+        self._terms = terms
         self._offline = offline
         self._waiting = waiting
+        #: Why, of those in this epoch, to say so once.
+        self._refused: dict[tuple[int, int], str] = {}
 
     async def load(self) -> None:
         """Note who is there, before anything else is known."""
@@ -93,6 +121,9 @@ class Brokers:
         """Its registration may have changed; if it is another one, ``look`` will tell."""
         now = (await self._machinery.reads.brokers([broker], self._watches.broker)).get(broker)
         known = self._context.brokers.get(broker)
+        if now is not None and (known is None) == self._is_welcome(now):
+            await self.look()
+            return
         if now is None or known is None or now.epoch != known.epoch:
             return
         before, after = known.registration, now.registration
@@ -105,14 +136,20 @@ class Brokers:
         reads = self._machinery.reads
         ids = await reads.broker_ids(self._watches.brokers)
         brokers = await reads.brokers(sorted(ids), self._watches.broker)
-        supporting = {
-            each.id: each
-            for each in brokers.values()
-            if self._features.are_supported_by(each.registration)
-        }
-        if refused := sorted(brokers.keys() - supporting.keys()):
-            log.warning("Brokers %s do not support the features of the cluster", refused)
-        return supporting
+        found = [each for each in brokers.values() if self._terms.finds(each.registration)]
+        if 2 * len(found) < len(brokers):
+            raise Outnumbered(f"only {len(found)} of {len(brokers)} brokers have our listeners")
+        return {each.id: each for each in brokers.values() if self._is_welcome(each)}
+
+    def _is_welcome(self, broker: Broker) -> bool:
+        why = self._terms.objection(broker.registration)
+        life = broker.id, broker.epoch
+        if why is None:
+            self._refused.pop(life, None)
+        elif self._refused.get(life) != why:
+            self._refused[life] = why
+            log.error("Broker %d %s: it is told nothing, and leads nothing", broker.id, why)
+        return why is None
 
     def _add(self, broker: Broker) -> None:
         self._context.brokers[broker.id] = broker

@@ -83,6 +83,7 @@ class Candidate:
 
     async def give_up(self, elected: Elected) -> None:
         """Let another try, who may fare better, before we do it again."""
+        self.stand_down()
         await self._election.resign(elected)
         await self._office.world.sleep(BACKOFF_S)
 

@@ -23,6 +23,7 @@ from typing import Any
 
 from odradek.controller import events
 from odradek.controller.assignment import Assignment
+from odradek.controller.brokers import Outnumbered
 from odradek.controller.candidate import Candidate
 from odradek.controller.controller_settings import ControllerSettings
 from odradek.controller.duties import DUTIES
@@ -56,6 +57,7 @@ class Controller:
         world: ControllerWorld,
     ) -> None:
         self._store = store
+        self._broker_id = identity.broker_id
         self._settings = settings
         self._world = world
         self._queue = EventQueue(self._handle)
@@ -194,6 +196,10 @@ class Controller:
             await self._candidate.lose_office(over)
             if isinstance(event, events.Request):
                 raise NotController from over
+        except Outnumbered as failure:
+            log.error("Broker %d shall not be the controller: %s", self._broker_id, failure)
+            if self._candidate.tenure is not None:
+                self._queue.put(events.TenureFailed(self._candidate.tenure.elected))
         finally:
             if self._candidate.tenure is not None:
                 self._candidate.tenure.machinery.batch.send()

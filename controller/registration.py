@@ -75,11 +75,20 @@ async def generated_broker_id(store: MetadataStore, *, highest_reserved: int) ->
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """What a broker registers as; ``listener`` is where other brokers find it."""
+    """What a broker registers as; ``listener`` is where other brokers find it.
+
+    Controllers may go to another one of it; every broker of a cluster has the same ones.
+    """
 
     broker_id: int
     registration: BrokerRegistration
     listener: str
+    control_listener: str = ""
+
+    def finds(self, other: BrokerRegistration) -> bool:
+        """Whether it can be told what it leads, and others can follow it."""
+        names = {each.listener for each in other.endpoints}
+        return self.listener in names and (self.control_listener or self.listener) in names
 
 
 class Registration:

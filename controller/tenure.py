@@ -24,7 +24,7 @@ from dataclasses import dataclass, field
 from odradek.controller import events
 from odradek.controller.answers import Answers
 from odradek.controller.broker_link import BrokerChannels, BrokerLink, LinkWorld, StartTask
-from odradek.controller.brokers import Brokers, Waiting
+from odradek.controller.brokers import Brokers, Terms, Waiting
 from odradek.controller.context import Broker, Context
 from odradek.controller.control_requests import ControlRequests
 from odradek.controller.controller_settings import ControllerSettings
@@ -105,7 +105,8 @@ class Tenure:
         )
         offline = OfflineReplicas(machinery, self.deletion)
         waiting = Waiting(self.deletion, self.reassignments)
-        self.brokers = Brokers(machinery, self.channels, watches, self.features, offline, waiting)
+        terms = Terms(self.features, office.identity.finds)
+        self.brokers = Brokers(machinery, self.channels, watches, terms, offline, waiting)
         new_id = office.world.new_topic_id if settings.spoken.knows_topic_ids else None
         self.topics = TopicChanges(machinery, watches, new_id)
         self.isr = InSyncReplicas(machinery, watches.isr_changes)

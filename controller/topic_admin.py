@@ -53,6 +53,7 @@ from odradek.controller.store.base import (
     StoreError,
     Write,
 )
+from odradek.controller.store.payloads.broker import BrokerRegistration
 from odradek.controller.store.payloads.fields import PayloadDamaged
 from odradek.controller.store.payloads.topic import TopicAssignment
 from odradek.controller.topic_names import is_topic_name, may_collide, metric_name
@@ -97,13 +98,18 @@ class TopicAdmin:
         defaults: Callable[[], TopicDefaults],
         random: Random,
         new_topic_id: Callable[[], Uuid | None],
+        finds: Callable[[BrokerRegistration], bool] = lambda _: True,
     ) -> None:
-        """``new_topic_id`` gives None where the brokers' protocol is older than topic ids."""
+        """``new_topic_id`` gives None where the brokers' protocol is older than topic ids.
+
+        A broker of which ``finds`` is false gets no replicas: no controller could tell it of them.
+        """
         self._store = store
         self._reads = reads
         self._defaults = defaults
         self._random = random
         self._new_topic_id = new_topic_id
+        self._finds = finds
 
     # Creation
 
@@ -253,8 +259,9 @@ class TopicAdmin:
         )
         of_topics, of_deletions = stats[: len(possible)], stats[len(possible) :]
         brokers = await self._reads.brokers(await self._reads.broker_ids())
+        told = {each.id: each.registration for each in brokers.values()}
         return Known(
-            racks={number: broker.registration.rack for number, broker in brokers.items()},
+            racks={number: each.rack for number, each in told.items() if self._finds(each)},
             topics=_where(of_topics, possible),
             to_delete=_where(of_deletions, possible),
         )

@@ -197,7 +197,8 @@ class TopicSettings(Settings, update=Update.TOPIC):
         default=1,
         at_least=1,
         synonym="min.insync.replicas",
-        doc="How many replicas must be in sync for an append with acks=all to be taken.",
+        doc="How many replicas must be in sync for an append with acks=all to be taken, and for "
+        "consumers to be shown what was appended; no more than there are.",
     )
     preallocate: bool = boolean(
         "preallocate",

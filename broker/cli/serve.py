@@ -1,8 +1,8 @@
 """``odradek serve``: run a broker until it is told to stop.
 
 It says where it is ready on standard output, and all else on standard error.  SIGTERM, SIGINT and
-SIGHUP stop it cleanly; a second one at once.  What takes its time to import is in serving.py, so
-that signals are heard as soon as this runs.
+SIGHUP stop it cleanly; a second one at once.  SIGUSR1 has it log what it has in hand.  What takes
+its time to import is in serving.py, so that signals are heard as soon as this runs.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from types import FrameType
 
 from odradek.broker import logs
 from odradek.broker.cli.failed import CommandFailed
-from odradek.broker.cli.signals import stopping
+from odradek.broker.cli.signals import TELLING, stopping
 
 log = logging.getLogger(__name__)
 
@@ -26,7 +26,8 @@ def add_to(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> Non
         help="run a broker",
         description="Run a broker until SIGTERM, SIGINT or SIGHUP.  Without a file it is alone, "
         "listens on 127.0.0.1:9092 and keeps its records in ./kafka-logs.  It says `Ready at "
-        "HOST:PORT` on standard output as soon as clients are served, and logs to standard error.",
+        "HOST:PORT` on standard output as soon as clients are served, and logs to standard error.  "
+        "On SIGUSR1 it logs what it has in hand: tasks, connections and requests that wait.",
         epilog="Settings come from the file, then from variables such as "
         "ODRADEK_LOG_SEGMENT_BYTES, then from --override; the last one counts.",
     )
@@ -70,6 +71,7 @@ def run(arguments: argparse.Namespace) -> int:
         raise CommandFailed(f"--log-level {wrong}") from wrong
     for each in stopping():
         signal.signal(each, _end)
+    signal.signal(TELLING, signal.SIG_IGN)  # until there is something to tell: else it would end it
     from odradek.broker.cli import serving
 
     return serving.serve(

@@ -16,7 +16,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from odradek.broker.cli.failed import CommandFailed
-from odradek.broker.cli.signals import stopping
+from odradek.broker.cli.signals import TELLING, stopping
 from odradek.broker.failures import CANNOT_START
 from odradek.broker.network.endpoint import Endpoint
 from odradek.broker.server import Server
@@ -55,6 +55,7 @@ async def _serve(settings: ServerSettings, ready_file: Path | None) -> int:
     server = Server(settings)
     try:
         await server.start()
+        _tell_on_signal(server)
         gc.freeze()  # what is there now stays: it need not be looked through for garbage
         _announce(", ".join(map(_address, server.endpoints)), ready_file)
         await server.failed.wait()
@@ -87,6 +88,10 @@ def _cancel_on_signals() -> None:
 
     for each in signals:
         loop.add_signal_handler(each, stop, each)
+
+
+def _tell_on_signal(server: Server) -> None:
+    asyncio.get_running_loop().add_signal_handler(TELLING, server.tell_what_is_in_hand)
 
 
 def _end_at_once(number: int, frame: object) -> None:

@@ -1,12 +1,14 @@
-"""The signals that stop a broker cleanly.
+"""The signals that stop a broker cleanly, and the one that makes it tell what it has in hand.
 
-SIGHUP too, as it stops a Java process, unless whoever started the broker had it ignored, as nohup
-does.
+SIGHUP stops it too, as it stops a Java process, unless whoever started the broker had it ignored,
+as nohup does.
 """
 
 from __future__ import annotations
 
 import signal
+
+TELLING = signal.SIGUSR1
 
 
 def stopping() -> tuple[signal.Signals, ...]:

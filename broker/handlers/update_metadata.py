@@ -19,7 +19,7 @@ from odradek.protocol.api.update_metadata import (
     UpdateMetadataResponse,
 )
 from odradek.protocol.error_codes import ErrorCode
-from odradek.protocol.types import TopicPartition
+from odradek.protocol.types import ZERO_UUID, TopicPartition, Uuid
 
 
 class Cluster(Protocol):
@@ -32,7 +32,11 @@ class Replicas(Protocol):
     """Whoever has to know which of its partitions are others' by now."""
 
     def told_of(
-        self, partition: TopicPartition, state: UpdateMetadataPartitionState, /
+        self,
+        partition: TopicPartition,
+        topic_id: Uuid | None,
+        state: UpdateMetadataPartitionState,
+        /,
     ) -> None: ...
 
 
@@ -47,8 +51,8 @@ def handle(
     request = call.request
     check_fence(fence, request)
     deleted = cluster.update(request)
-    for partition, state in _states(request):
-        replicas.told_of(partition, state)
+    for partition, topic_id, state in _states(request):
+        replicas.told_of(partition, topic_id, state)
     if deleted:
         partitions_deleted(deleted)
     return UpdateMetadataResponse(error_code=ErrorCode.NONE.code)
@@ -56,9 +60,11 @@ def handle(
 
 def _states(
     request: UpdateMetadataRequest,
-) -> Iterator[tuple[TopicPartition, UpdateMetadataPartitionState]]:
+) -> Iterator[tuple[TopicPartition, Uuid | None, UpdateMetadataPartitionState]]:
+    """Each with the id of its topic, if that is told."""
     for state in request.ungrouped_partition_states:
-        yield TopicPartition(state.topic_name, state.partition_index), state
+        yield TopicPartition(state.topic_name, state.partition_index), None, state
     for topic in request.topic_states:
+        topic_id = topic.topic_id if topic.topic_id != ZERO_UUID else None
         for state in topic.partition_states:
-            yield TopicPartition(topic.topic_name, state.partition_index), state
+            yield TopicPartition(topic.topic_name, state.partition_index), topic_id, state

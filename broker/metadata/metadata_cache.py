@@ -3,6 +3,16 @@
 The picture is replaced by one assignment.  Whoever looks twice must keep it in between, or see two
 of them; whoever waits until topics have leaders, or are gone, is woken by the update that says so.
 
+A broker whose session was over was told of nothing meanwhile, and nobody tells it later of a topic
+that was deleted: the controller names all that there is to each broker that registers, but nothing
+that is not, and on ZooKeeper it does not say (by ``type``) that this is all.  Kafka's brokers show
+such a topic until they are restarted.  Here, the first update in a new life of this broker that
+names any topic is taken for the whole.  (One without topics precedes it where a controller has just
+taken office.)  To drop the picture at the registration would be simpler, but the broker would tell
+clients that topics do not exist which do; this way they see the old picture until there is the new.
+A new controller of Kafka's names topics of which no replica is alive in a second request: until
+then, they are missing.
+
 Owner: the event loop.
 """
 
@@ -21,6 +31,9 @@ from odradek.protocol.types import ZERO_UUID, TopicPartition, Uuid
 
 log = logging.getLogger(__name__)
 
+#: In requests of versions that do not tell.
+UNKNOWN_BROKER_EPOCH = -1
+
 Awaited = TypeVar("Awaited")
 
 
@@ -32,6 +45,8 @@ class MetadataCache:
         self.picture = Picture()
         self._waiting = TopicWaiting()
         self._is_told = asyncio.Event()
+        #: In which life of this broker it was told of all topics.
+        self._whole_in_epoch = UNKNOWN_BROKER_EPOCH
         #: Called when brokers have come, gone or moved.
         self.listeners: list[Callable[[], None]] = []
         #: Called when the controller has told of the topic, which may be gone.
@@ -39,8 +54,11 @@ class MetadataCache:
 
     def update(self, request: UpdateMetadataRequest) -> tuple[TopicPartition, ...]:
         """The partitions that are gone."""
-        before, after = self.picture, updated(self.picture, request)
+        before, is_first = self.picture, self._is_first_of_life(request)
+        after = updated(before, request, is_after_absence=is_first)
         self.picture = after.picture
+        if is_first and (gone := before.topics.keys() - after.picture.topics.keys()):
+            log.info("Topics are gone that were there in an earlier life: %s", sorted(gone))
         if after.topics:
             told = (request.controller_id, len(after.topics), len(after.deleted))
             log.debug("Controller %d told of %d topics; %d partitions are gone", *told)
@@ -54,6 +72,13 @@ class MetadataCache:
             for listener in self.listeners:
                 listener()
         return after.deleted
+
+    def _is_first_of_life(self, request: UpdateMetadataRequest) -> bool:
+        names_topics = bool(request.topic_states or request.ungrouped_partition_states)
+        if not names_topics or request.broker_epoch <= self._whole_in_epoch:
+            return False
+        self._whole_in_epoch = request.broker_epoch
+        return True
 
     # Topics
 

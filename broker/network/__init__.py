@@ -22,4 +22,5 @@ failure_log.py         a line for whoever breaks the protocol, but not too many
 client.py              requests to other brokers
 client_connection.py   the connection that they go by
 broker_clients.py      one client for each of them
+outgoing.py            the connections of these clients, counted
 """

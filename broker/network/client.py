@@ -15,6 +15,7 @@ from itertools import count
 from typing import TypeVar
 
 from odradek.broker.network.client_connection import ClientConnection
+from odradek.broker.network.outgoing import Tally
 from odradek.broker.network.own_connections import OwnConnections
 from odradek.protocol.api_keys import ApiKey
 from odradek.protocol.codec import decode, decode_prefix
@@ -43,13 +44,15 @@ class BrokerClient:
         client_id: str,
         timeout_s: float,
         own: OwnConnections | None = None,
+        tally: Tally | None = None,
     ) -> None:
-        """``own``, if the other broker is this one."""
+        """``own``, if the other broker is this one; ``tally`` counts the connection."""
         self._host = host
         self._port = port
         self._client_id = client_id
         self._timeout_s = timeout_s
         self._own = own
+        self._tally = tally or Tally()
         self._sent = count()
         self._turn = asyncio.Lock()
         self._connection: ClientConnection | None = None
@@ -112,7 +115,7 @@ class BrokerClient:
 
     async def _connect(self) -> ClientConnection:
         loop, host, port = asyncio.get_running_loop(), self._host, self._port
-        make = partial(ClientConnection, str(self))
+        make = partial(ClientConnection, str(self), self._tally)
         try:
             if self._own is None:
                 return (await loop.create_connection(make, host, port))[1]

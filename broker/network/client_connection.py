@@ -14,6 +14,7 @@ from __future__ import annotations
 import asyncio
 from typing import cast
 
+from odradek.broker.network.outgoing import Tally
 from odradek.protocol.errors import DecodeError
 from odradek.protocol.header import SIZE
 
@@ -21,9 +22,10 @@ from odradek.protocol.header import SIZE
 class ClientConnection(asyncio.Protocol):
     """To ``broker``, as it is called; ``is_lost`` as soon as it cannot be used any more."""
 
-    def __init__(self, broker: str) -> None:
+    def __init__(self, broker: str, tally: Tally) -> None:
         self.is_lost = False
         self._broker = broker
+        self._tally = tally
         self._loop = asyncio.get_running_loop()
         self._transport: asyncio.Transport | None = None
         self._answer: asyncio.Future[memoryview] | None = None
@@ -50,6 +52,7 @@ class ClientConnection(asyncio.Protocol):
     # What the loop says
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._tally.count += 1
         self._transport = cast(asyncio.Transport, transport)
 
     def data_received(self, data: bytes) -> None:
@@ -70,4 +73,5 @@ class ClientConnection(asyncio.Protocol):
             self._received += data
 
     def connection_lost(self, exc: Exception | None) -> None:
+        self._tally.count -= 1
         self.lose(exc or ConnectionResetError(f"{self._broker} closed the connection"))

@@ -30,6 +30,8 @@ log = logging.getLogger(__name__)
 Outcome = Parts | Parked[Any] | Disconnect | DecodeError | None
 Starter = Callable[[Coroutine[Any, Any, None], str], asyncio.Task[None]]
 
+#: How the name of each task begins.
+REQUEST_FROM = "request from "
 #: Of what was logged already.
 FAILED = Disconnect("the request failed")
 _FAILED = "A request from %s failed; its connection is closed"
@@ -85,7 +87,7 @@ class PendingAnswers:
             waiting.task = answer.future
             waiting.task.add_done_callback(partial(self._kept, waiting, answer.finish))
             return
-        waiting.task = self._start(self._outcome(answer, waiting), f"request from {name}")
+        waiting.task = self._start(self._outcome(answer, waiting), REQUEST_FROM + name)
         waiting.task.add_done_callback(partial(self._ended, waiting))
 
     def drop(self, connection_id: str) -> None:

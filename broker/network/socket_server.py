@@ -102,6 +102,15 @@ class SocketServer:
         return self._limits.total
 
     @property
+    def waiting(self) -> int:
+        """Requests that are not answered yet, those apart that are answered at once."""
+        return len(self._pending)
+
+    def connections(self) -> dict[str, int]:
+        """How many each listener has."""
+        return {name: sum(map(len, several)) for name, several in self._processors.items()}
+
+    @property
     def endpoints(self) -> tuple[Endpoint, ...]:
         """Where we listen, with the ports that were bound."""
         return tuple(listener.endpoint for listener in self._listeners)

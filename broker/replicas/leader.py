@@ -3,7 +3,8 @@
 The high watermark is the lowest log end in the in-sync set, the leader's own among them: what lies
 before it is on every replica that may lead next.  A follower that is about to be in the set counts
 already: one that the leader has proposed, and one that has lately been at the end of the log, for
-which it is only a matter of time.
+which it is only a matter of time.  While fewer than ``min.insync.replicas`` are in sync, it stands
+still, as in Kafka since KIP-966: what acks=1 writes then is not read before others have it.
 
     at the end         its fetch asked for what lies behind the last record; or, since the leader is
                        written to meanwhile, for what did so when it last fetched
@@ -187,11 +188,17 @@ class LeaderRole:
         self,
         log_end: int,
         *,
+        wanted: int = 1,
         now_ms: int = 0,
         lag_max_ms: int = 0,
         is_eligible: Callable[[int], bool] = lambda _: True,
     ) -> int | None:
-        """How far all have come that are in sync, or about to be; None if one is not heard of."""
+        """How far all have come that are in sync, or about to be.
+
+        None if one is not heard of, or fewer than ``wanted`` are in sync.
+        """
+        if not self.has_in_sync(wanted):
+            return None
         lowest = log_end
         members = self.in_sync if self.proposed is None else self.in_sync | self.proposed
         for replica, progress in self.followers.items():
@@ -203,6 +210,10 @@ class LeaderRole:
                 if keeps_up and is_eligible(replica):
                     lowest = progress.end_offset
         return lowest if lowest >= 0 else None
+
+    def has_in_sync(self, wanted: int) -> bool:
+        """Whether so many are in sync, or all there are: more than those are never wanted."""
+        return len(self.in_sync) >= min(wanted, len(self.replicas))
 
     # Who is in sync?  None, if nothing is to be proposed.
 

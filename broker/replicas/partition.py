@@ -190,7 +190,7 @@ class Partition:
         self, role: LeaderRole, failure: type[NotEnoughReplicas | NotEnoughReplicasAfterAppend]
     ) -> None:
         wanted, in_sync = self.hosted.log.settings.min_insync_replicas, len(role.in_sync)
-        if in_sync < wanted and in_sync < len(role.replicas):
+        if not role.has_in_sync(wanted):
             raise failure(f"{in_sync} of {wanted} replicas of {self.topic_partition} are in sync")
 
     def is_acknowledged(self, written: Written, *, acks: int) -> bool:
@@ -261,6 +261,7 @@ class Partition:
         else:
             reached = role.replicated_up_to(
                 log.end_offset,
+                wanted=log.settings.min_insync_replicas,
                 now_ms=self._in_sync.now_ms(),
                 lag_max_ms=self._in_sync.lag_max_ms,
                 is_eligible=self._in_sync.is_eligible,
@@ -302,10 +303,12 @@ class Partition:
         return progress
 
     def look_for_laggards(self) -> None:
-        """Followers that have been behind for too long are to be out of sync."""
+        """Followers behind for too long are to be out; fewer than before may be wanted in sync."""
         role = self.leader
         if role is None:
             return
+        if self._advance():
+            wake_all(self.waiting)
         shrunk = role.shrunk(
             self.log.end_offset, now_ms=self._in_sync.now_ms(), lag_max_ms=self._in_sync.lag_max_ms
         )

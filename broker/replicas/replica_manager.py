@@ -108,6 +108,8 @@ class ReplicaManager:
         #: By TopicPartition; the type allows to look for one without making it.
         self._partitions: dict[tuple[str, int], Partition] = {}
         self._offline: set[TopicPartition] = set()
+        #: Whose logs this broker alone was in sync with, and has no more (own_partitions.py).
+        self.lost: set[TopicPartition] = set()
         #: Given when they are there, as they need this one.
         self.moves: Moves | None = None
         self.in_sync: InSync | None = None
@@ -180,7 +182,9 @@ class ReplicaManager:
         """With a log, which knows of the epoch if it is led here."""
         if state.leader == self.broker_id and not state.is_new:
             self._check_for_lone_copy(partition, topic_id)
+            self._check_is_not_lost(partition, state)
         hosted = self._hosted(partition, topic_id, is_new=state.is_new)
+        self.lost.discard(partition)
         known = self._partitions.get(partition)
         if known is not None and known.hosted is not hosted:
             known.end(NotLeader(f"the log of {partition} is another now"))
@@ -205,6 +209,18 @@ class ReplicaManager:
             where = copy.log.directory
             log.error("%s is not led: its log is nowhere, and %s is a copy of it", partition, where)
             raise KafkaStorageError(f"{where} is a copy of {partition}, whose log is nowhere")
+
+    def _check_is_not_lost(
+        self, partition: TopicPartition, state: LeaderAndIsrPartitionState
+    ) -> None:
+        """Unless whoever elected it is ready to lose records; else its followers would be cut."""
+        if partition in self.lost and not state.leader_recovery_state:
+            log.error(
+                "%s is not led: its log is lost, and others may have it. To have one of them lead: "
+                "odradek leaders elect --type unclean; then start this broker again",
+                partition,
+            )
+            raise KafkaStorageError(f"the log of {partition} is lost")
 
     def _lead_no_more(self, partition: Partition | None, failure: KafkaError) -> None:
         """It must not go on in an epoch that is over for everybody else."""
@@ -243,8 +259,7 @@ class ReplicaManager:
     def _check_newer(
         self, known: Partition, topic_id: Uuid | None, state: LeaderAndIsrPartitionState
     ) -> None:
-        is_other = topic_id is not None and known.topic_id not in (None, topic_id)
-        if is_other:
+        if _is_of_another_topic(known, topic_id):
             raise InconsistentTopicId(f"{known.topic_partition} has the id {known.topic_id}")
         gets_its_id = topic_id is not None and known.topic_id is None
         if state.leader_epoch > known.leader_epoch or (
@@ -283,22 +298,30 @@ class ReplicaManager:
             if is_deleted:
                 del self._partitions[partition]
 
-    def told_of(self, partition: TopicPartition, state: UpdateMetadataPartitionState) -> None:
+    def told_of(
+        self, partition: TopicPartition, topic_id: Uuid | None, state: UpdateMetadataPartitionState
+    ) -> None:
         """Whoever was away, and not told to stop, leaves it to those who have it in a later epoch.
 
-        The log is kept: ``stop`` may follow, which deletes it, or this broker get it back.
+        So does one whose topic was deleted meanwhile, and made again: epochs of two topics cannot
+        be compared.  The log is kept: ``stop`` may follow, which deletes it, or this broker get it
+        back.
         """
         known = self._partitions.get(partition)
-        if (
-            known is not None
-            and self.broker_id not in state.replicas
-            and state.leader_epoch > known.leader_epoch
-        ):
+        if known is None:
+            return
+        if _is_of_another_topic(known, topic_id):
+            log.warning("%s, with the id %s, is of a topic that is gone", partition, known.topic_id)
+            self._leave(known, NotLeader(f"{partition} is of another topic now"))
+        elif self.broker_id not in state.replicas and state.leader_epoch > known.leader_epoch:
             log.info("%s has been given to brokers %s", partition, state.replicas)
-            self._fetch_no_more(partition)
-            known.end(NotLeader(f"{partition} is not on broker {self.broker_id} any more"))
-            self._tell_of_role(known)
-            del self._partitions[partition]
+            self._leave(known, NotLeader(f"{partition} is not on broker {self.broker_id} any more"))
+
+    def _leave(self, partition: Partition, failure: NotLeader) -> None:
+        self._fetch_no_more(partition.topic_partition)
+        partition.end(failure)
+        self._tell_of_role(partition)
+        del self._partitions[partition.topic_partition]
 
     async def delete(
         self, partitions: Iterable[TopicPartition]
@@ -362,3 +385,8 @@ class ReplicaManager:
             await self._care.carry_out(work)
         except KafkaError as failure:
             partition.synced.abandon(failure)
+
+
+def _is_of_another_topic(partition: Partition, topic_id: Uuid | None) -> bool:
+    """Of the same name; not if either is not known by an id."""
+    return topic_id is not None and partition.topic_id not in (None, topic_id)

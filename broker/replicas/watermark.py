@@ -31,6 +31,11 @@ class Watermark:
     def is_awaited(self) -> bool:
         return bool(self._wakes)
 
+    @property
+    def waiting(self) -> int:
+        """How many do."""
+        return len(self._wakes)
+
     def advance(self, value: int) -> None:
         assert value >= self.value, (self.value, value)
         self.value = value

@@ -50,7 +50,7 @@ class BrokerSettings(Settings):
     controller_socket_timeout_ms: int = integer(
         "controller.socket.timeout.ms",
         default=30_000,
-        doc="For how long a broker may take to answer the controller.",
+        doc="For how long a broker may take to answer the controller, and the controller a broker.",
     )
     request_timeout_ms: int = integer(
         "request.timeout.ms",

@@ -12,6 +12,13 @@ from confluent_kafka.admin import NewTopic
 from odradek.protocol.api_keys import ApiKey
 from odradek.protocol.internal.key_partition import partition_of
 from tests.support.cluster import Cluster
+from tests.support.cluster_coordinators import (
+    GROUP,
+    GROUPS,
+    TRANSACTION,
+    TRANSACTIONS,
+    coordinator,
+)
 from tests.support.committed_records import settled_values
 from tests.support.copiers import CopierOptions, Crew
 from tests.support.copy_run import CopyRun, wait_until_copying
@@ -25,7 +32,6 @@ from tests.support.transaction_wire import PASSING, WireProducer, settled, state
 from tests.support.transactional_clients import ConfluentTransactions
 from tests.support.wire_client import WireClient, call
 
-GROUPS, TRANSACTIONS = "__consumer_offsets", "__transaction_state"
 #: Replicated, as everything here is; and leaders move when brokers are killed, not before.
 SETTINGS = (
     "auto.leader.rebalance.enable=false",
@@ -66,21 +72,6 @@ def led(cluster, topic, *, by):
     return [each[:2] for _, each in sorted(cluster.partitions(topic, by=by).items())]
 
 
-def coordinator(cluster, internal, key, *, by=None):
-    """As ``by`` knows it; it may be loading yet."""
-    asked = {"key_type": int(internal == TRANSACTIONS), "coordinator_keys": [key]}
-    address = (by or cluster.brokers[0]).address
-    found = []
-
-    def is_found():
-        (answer,) = call(address, ApiKey.FIND_COORDINATOR, 4, **asked).coordinators
-        found[:] = [answer.node_id]
-        return not answer.error_code and cluster.brokers[answer.node_id].is_alive()
-
-    wait_until(is_found)
-    return cluster.brokers[found[0]]
-
-
 def names_beside(name, prefix):
     """Others whose coordinator is the same."""
     names, wanted = (f"{prefix}-{number}" for number in count()), partition_of(name, PARTITIONS)
@@ -95,7 +86,7 @@ def back(cluster, broker, *topics):
 
 def test_g4_g5_groups_go_on_at_their_last_commit_when_their_coordinator_is_killed(cluster, topic):
     group = "readers"
-    killed = coordinator(cluster, GROUPS, group)
+    killed = coordinator(cluster, GROUP, group)
     wait_until(lambda: cluster.is_whole(GROUPS))
     write_numbers(cluster.addresses, topic)
     with WireMember(killed.address, next(names_beside(group, "raw"))) as member:
@@ -133,7 +124,7 @@ def check_takes_over(cluster, member, others, topic):
         return 7 in said.values()
 
     wait_until(is_taken_over, or_else=lambda: said)
-    after = coordinator(cluster, GROUPS, member.group, by=others[0])
+    after = coordinator(cluster, GROUP, member.group, by=others[0])
     (bystander,) = [each for each in others if each is not after]
     assert said == {after.address: 7, bystander.address: "NOT_COORDINATOR"}
     assert (heartbeat(member, after), heartbeat(member, bystander)) == ("NONE", "NOT_COORDINATOR")
@@ -182,7 +173,7 @@ def test_t6_what_was_about_to_end_is_ended_by_the_next_coordinator(cluster):
     """No marker can be written before the coordinator is killed: who leads there is paused."""
     name = "kept"
     names = {name: True, next(names_beside(name, "gone")): False}
-    killed = coordinator(cluster, TRANSACTIONS, name)
+    killed = coordinator(cluster, TRANSACTION, name)
     wait_until(lambda: cluster.is_whole(TRANSACTIONS))
     # If this is the first test there are no groups yet.
     internal = [each for each in (TRANSACTIONS, GROUPS) if cluster.partitions(each)]
@@ -203,7 +194,7 @@ def test_t6_what_was_about_to_end_is_ended_by_the_next_coordinator(cluster):
         paused.send(signal.SIGCONT)
     for each, is_commit in names.items():
         complete = "CompleteCommit" if is_commit else "CompleteAbort"
-        after = coordinator(cluster, TRANSACTIONS, each, by=other)
+        after = coordinator(cluster, TRANSACTION, each, by=other)
         wait_until_in_state(after, each, complete)
         expected = [b"value"] if is_commit else []
         assert committed_values(cluster, f"by-{each}", by=other) == expected
@@ -253,7 +244,7 @@ def test_t1_what_is_copied_is_the_source_though_coordinators_are_killed(cluster)
     crew = Crew("aiokafka", cluster.addresses, posts)
     with CopyRun(cluster.addresses, [crew], partitions=PARTITIONS) as run:
         wait_until_copying([run])
-        killed = coordinator(cluster, GROUPS, group)  # and of one of the transactions
+        killed = coordinator(cluster, GROUP, group)  # and of one of the transactions
         killed.kill()
         wait_until_copying([run])
         back(cluster, killed, source, target, GROUPS, TRANSACTIONS)
@@ -268,7 +259,7 @@ def wait_until_spread(cluster, names):
 
     def is_spread():
         cluster.admin.elect_preferred()
-        found = [coordinator(cluster, TRANSACTIONS, each) for each in names]
+        found = [coordinator(cluster, TRANSACTION, each) for each in names]
         return all(each in found for each in cluster.brokers)
 
     wait_until(is_spread)

@@ -32,6 +32,30 @@ DELAY_S = 0.1
 AWAY_S = 3
 
 
+def test_r2_a_follower_that_is_cut_off_is_out_of_sync_and_comes_back(shared):
+    cluster, topic = shared, "r2"
+    cluster.create(topic)
+    with Load(cluster, topic) as load:
+        load.wait_for_more()
+        leader = cluster.leader(topic)
+        # The leader asks the controller to leave it out.
+        cut_off = next(
+            each
+            for each in cluster.others(leader)
+            if cluster.brokers.index(each) != cluster.controller()
+        )
+        left = frozenset(map(cluster.brokers.index, cluster.others(cut_off)))
+        cluster.network.cut_from_peers(cluster.brokers.index(cut_off))
+        wait_until(lambda: cluster.partitions(topic, by=leader)[0].in_sync == left)
+        load.wait_for_more()
+        assert cluster.partitions(topic, by=leader)[0].in_sync == left
+        cluster.network.mend()
+        cluster.wait_until_whole(topic)
+        load.wait_for_more()
+        assert len(load.watch.leaders) == 1
+    check(cluster, load)
+
+
 def test_r4_a_leader_that_is_cut_off_acknowledges_nothing_and_loses_its_tail(shared):
     cluster, topic = shared, "r4"
     cluster.create(topic)

@@ -6,9 +6,12 @@ from itertools import pairwise
 
 import pytest
 
+from odradek.controller.leadership import NO_LEADER
+from odradek.protocol.error_codes import ErrorCode
 from odradek.protocol.types import TopicPartition
 from tests.support.broker_process import BrokerProcess
 from tests.support.cluster import REPLICAS, Cluster
+from tests.support.cluster_faults import ALL_IN_SYNC, write
 from tests.support.cluster_load import Load
 from tests.support.command_line import CommandLine
 from tests.support.group_members import wait_until
@@ -118,3 +121,28 @@ def test_brokers_that_are_lost_for_good_are_replaced(cluster, command, tmp_path)
             load.wait_for_more()
             load.stop()
             check(cluster, load)
+
+
+def test_a_broker_that_lost_what_only_it_was_in_sync_with_does_not_empty_the_others(
+    cluster, command
+):
+    cluster.create(TOPIC, **{"min.insync.replicas": "1"})
+    where = TopicPartition(TOPIC, 0)
+    last = cluster.leader(TOPIC)
+    for number in range(50):
+        assert write(last, TOPIC, b"%d" % number, acks=ALL_IN_SYNC) is ErrorCode.NONE
+    wait_until(lambda: cluster.are_alike(where))
+    others = cluster.others(last)
+    for each in others:
+        each.stop()
+    last.kill()
+    shutil.rmtree(last.data_dir)
+    for each in (*others, last):
+        each.start()
+    wait_until(lambda: f"{TOPIC}-0 is not led: its log is lost" in last.log_text)
+    wait_until(lambda: cluster.partitions(TOPIC, by=others[0])[0].leader == NO_LEADER)
+    assert command("leaders", "elect", "--type", "unclean", f"{TOPIC}:0").status == 0
+    last.restart()
+    cluster.wait_until_whole(TOPIC)
+    wait_until(lambda: cluster.are_alike(where))
+    assert all(b"%d" % number in cluster.logs(where)[0] for number in range(50))

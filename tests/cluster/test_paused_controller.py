@@ -13,7 +13,7 @@ from tests.support.group_members import wait_until
 from tests.support.wire_client import call
 
 #: It is asked while it is paused, before its session is over; its answer would be long awaited.
-SETTINGS = ("zookeeper.session.timeout.ms=6000", "request.timeout.ms=600000")
+SETTINGS = ("zookeeper.session.timeout.ms=6000", "controller.socket.timeout.ms=600000")
 
 
 @pytest.mark.soak

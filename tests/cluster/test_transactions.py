@@ -9,20 +9,19 @@ from itertools import count
 import pytest
 from confluent_kafka.admin import NewTopic
 
-from odradek.protocol.api_keys import ApiKey
 from tests.support.cluster import Cluster
+from tests.support.cluster_coordinators import GROUP, TRANSACTION, coordinator
 from tests.support.cluster_faults import wait_for_another_leader
 from tests.support.committed_records import committed_values, settled_values, stable_end
 from tests.support.group_members import wait_until
 from tests.support.partition_client import LATEST, READ_COMMITTED, PartitionClient
 from tests.support.transaction_wire import (
-    TRANSACTION,
     WireProducer,
     settled,
     stable_offset,
     state_of,
 )
-from tests.support.wire_client import WireClient, call
+from tests.support.wire_client import WireClient
 
 SETTINGS = (
     "replica.lag.time.max.ms=30000",  # whoever is slow is not out of sync, only who is gone
@@ -31,7 +30,6 @@ SETTINGS = (
     "transaction.state.log.min.isr=2",
     "transaction.abort.timed.out.transaction.cleanup.interval.ms=200",
 )
-GROUP = 0  # as the type of a coordinator
 TOPIC, ID = "events", "spread"
 #: Those of which the third broker has no replica, and those that it keeps in sync with two.
 WELL, SHORT = (0, 2), (1, 3)
@@ -48,22 +46,9 @@ def cluster(zookeeper, tmp_path_factory):
 
 def coordinator_of(cluster):
     """Of all transactions, once their log is whole."""
-    found = asked_coordinator(cluster, ID, TRANSACTION)
+    found = coordinator(cluster, TRANSACTION, ID)
     wait_until(lambda: cluster.is_whole("__transaction_state"))
     return found
-
-
-def asked_coordinator(cluster, key, kind, *, by=None):
-    """As ``by`` knows it."""
-    address, found = (by or cluster.brokers[0]).address, []
-
-    def is_found():
-        asked = {"key_type": kind, "coordinator_keys": [key]}
-        found[:] = call(address, ApiKey.FIND_COORDINATOR, 4, **asked).coordinators
-        return not found[0].error_code and cluster.brokers[found[0].node_id].is_alive()
-
-    wait_until(is_found)
-    return cluster.brokers[found[0].node_id]
 
 
 def create(cluster, topic, *replicas):
@@ -155,7 +140,7 @@ def test_t3_t5_t7_t8_t9_t10_the_next_coordinator_knows_what_is_open_and_what_is_
         not_heard.send_end(committed=True)
         killed.kill()
         assert ask_stable() in ("UNSTABLE_OFFSET_COMMIT", 5)
-    after = asked_coordinator(cluster, ID, TRANSACTION, by=leading)
+    after = coordinator(cluster, TRANSACTION, ID, by=leading)
     check_done_once(after, leading, ended, f"by-{done}")
     with again(after, not_heard) as producer:
         assert settled(lambda: producer.ask_end(committed=True)) == "NONE"
@@ -191,7 +176,7 @@ def again(coordinating, producer):
 def begin_to_commit(cluster, producer, topic, *, but):
     """An offset of a group that another broker coordinates; how to ask for it, if it is stable."""
     for name in (f"group-{number}" for number in count()):
-        groups_at = asked_coordinator(cluster, name, GROUP)
+        groups_at = coordinator(cluster, GROUP, name)
         if groups_at is not but:
             break
     assert settled(lambda: producer.ask_add_offsets(name)) == "NONE"

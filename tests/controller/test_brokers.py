@@ -1,15 +1,18 @@
 """Tests of controller/brokers.py, offline_replicas.py, log_dirs.py and controlled_shutdown.py."""
 
+from dataclasses import replace
+
 import pytest
 
 from odradek.controller.broker_link import Answer
-from odradek.controller.brokers import Brokers, Waiting
+from odradek.controller.brokers import Brokers, Outnumbered, Terms, Waiting
 from odradek.controller.context import Replica
 from odradek.controller.controlled_shutdown import shut_down
 from odradek.controller.features import Features
 from odradek.controller.leadership import NO_LEADER
 from odradek.controller.log_dirs import LogDirs
 from odradek.controller.offline_replicas import OfflineReplicas
+from odradek.controller.registration import Identity
 from odradek.controller.replica_state import ReplicaState
 from odradek.controller.request_versions import LATEST
 from odradek.controller.store import paths
@@ -26,7 +29,7 @@ from odradek.protocol.api.update_metadata import UpdateMetadataRequest
 from odradek.protocol.error_codes import ErrorCode
 from odradek.protocol.errors import BrokerNotAvailable, StaleBrokerEpoch
 from tests.support.controller_parts import Events, Noted, machinery_of
-from tests.support.controller_scene import controller_scene, registration, topic_id
+from tests.support.controller_scene import LISTENER, controller_scene, registration, topic_id
 from tests.support.stores import MemoryStores
 
 
@@ -46,7 +49,7 @@ class Channels:
 class Cluster:
     """Brokers 1, 2 and 3, with topic t as given, loaded and online."""
 
-    async def begin(self, *assignments, brokers=(1, 2, 3)):
+    async def begin(self, *assignments, brokers=(1, 2, 3), unfound=()):
         self.store = await MemoryStores().open()
         self.scene = await controller_scene(self.store, brokers=())
         self.context = self.scene.context
@@ -59,13 +62,13 @@ class Cluster:
             self.machinery,
             self.channels,
             watches,
-            self.features,
+            Terms(self.features, Identity(1, registration(1), LISTENER).finds),
             offline,
             Waiting(self.noted, self.noted),
         )
         self.log_dirs = LogDirs(self.machinery, watches.log_dir_events, offline)
         for broker in brokers:
-            await self.register(broker)
+            await self.register(broker, elsewhere(broker) if broker in unfound else None)
         await self.brokers.load()
         self.t = await self.scene.add_topic("t", *assignments)
         await TopicChanges(self.machinery, watches, None)._begin(self.t)
@@ -285,3 +288,57 @@ async def test_only_a_registered_broker_in_its_epoch_is_stopped():
     with pytest.raises(StaleBrokerEpoch):
         await shut_down(cluster.machinery, 1, broker_epoch=0)
     assert await shut_down(cluster.machinery, 1, broker_epoch=-1) == ()
+
+
+def elsewhere(broker):
+    """Without the listener by which the others are found."""
+    value = registration(broker)
+    return replace(value, endpoints=value.endpoints[1:])
+
+
+async def test_a_broker_without_the_listener_is_as_if_it_were_not_there(caplog):
+    cluster = await Cluster().begin([3, 1], [1, 2], brokers=(1, 2))
+    await cluster.register(3, elsewhere(3))
+    await cluster.register(4)
+    await cluster.brokers.look()
+    assert set(cluster.channels.epochs) == set(cluster.context.brokers) == {1, 2, 4}
+    assert cluster.leadership(0) == (1, (1,))
+    (picture,) = cluster.told(4, UpdateMetadataRequest)
+    assert [broker.id for broker in picture.live_brokers] == [1, 2, 4]
+    await cluster.brokers.look()
+    told = [each.getMessage() for each in caplog.records if "listeners" in each.getMessage()]
+    assert told == [
+        "Broker 3 has not the listeners by which brokers find each other: it is told nothing, "
+        "and leads nothing"
+    ]
+
+
+async def test_nor_does_it_keep_a_controller_from_beginning():
+    cluster = await Cluster().begin([1, 2], unfound=(3,))
+    assert set(cluster.context.brokers) == {1, 2}
+
+
+async def test_a_broker_that_gets_the_listener_joins_and_leaves_when_it_loses_it():
+    cluster = await Cluster().begin([1, 3], brokers=(1, 2))
+    await cluster.register(3, elsewhere(3))
+    await cluster.brokers.look()
+    await cluster.brokers.look_at(3)
+    assert 3 not in cluster.context.brokers
+    await cluster.store.set(paths.broker(3), registration(3).encode())
+    await cluster.brokers.look_at(3)
+    assert set(cluster.channels.epochs) == {1, 2, 3}
+    assert cluster.state(3) is ReplicaState.ONLINE
+    await cluster.store.set(paths.broker(3), elsewhere(3).encode())
+    await cluster.brokers.look_at(3)
+    assert set(cluster.channels.epochs) == {1, 2}
+    assert cluster.state(3) is ReplicaState.OFFLINE
+
+
+async def test_who_does_not_find_most_of_the_others_takes_them_not_for_dead():
+    cluster = await Cluster().begin([1], [2, 3], brokers=(1, 2))
+    before = cluster.leadership(1)
+    await cluster.store.set(paths.broker(2), elsewhere(2).encode())
+    await cluster.register(3, elsewhere(3))
+    with pytest.raises(Outnumbered, match="1 of 3"):
+        await cluster.brokers.look()
+    assert cluster.leadership(1) == before

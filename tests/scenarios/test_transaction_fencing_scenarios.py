@@ -10,7 +10,7 @@ from tests.support.broker_process import BrokerProcess
 from tests.support.client_driver import Refused
 from tests.support.committed_records import committed_values, settled_values, stable_end
 from tests.support.group_members import wait_until
-from tests.support.group_wire import WireMember, committed_line, wait_for_state
+from tests.support.group_wire import WireMember, committed_line, group_of_two
 from tests.support.group_wire import find_coordinator as find_group_coordinator
 from tests.support.partition_client import LATEST, PartitionClient
 from tests.support.transaction_wire import WireProducer, described, settled, state_of
@@ -284,21 +284,6 @@ def test_t10_what_was_never_begun_is_not_begun_by_producing(broker, new_topic, p
     with PartitionClient(broker.address, topic) as partition:
         assert producer.ask_produce(topic, b"without adding") == "INVALID_TXN_STATE"
         assert (partition.offset_at(LATEST), stable_end(partition)) == (0, 0)
-
-
-def group_of_two(address, group):
-    """The first of whom has been in an earlier generation too."""
-    first, second = WireMember(address, group), WireMember(address, group)
-    first.join()
-    first.sync()
-    generation = first.generation
-    second.ask_to_join()
-    wait_for_state(address, group, "PreparingRebalance")
-    assert (first.join(), second.joined()) == ("NONE", "NONE")
-    first.sync()
-    second.sync()
-    assert first.generation > generation
-    return first, second, generation
 
 
 def test_t11_a_zombie_of_an_old_generation_commits_no_offset(broker, new_topic, producer, name):

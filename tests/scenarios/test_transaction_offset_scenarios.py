@@ -5,13 +5,11 @@ from random import Random
 
 import pytest
 
-from odradek.protocol.api_keys import ApiKey
 from tests.support.broker_process import BrokerProcess
 from tests.support.crash_rounds import seeds
 from tests.support.group_members import wait_until
-from tests.support.group_wire import WireMember, committed, find_coordinator
-from tests.support.transaction_wire import WireProducer, name_of, stable_offset
-from tests.support.wire_client import call
+from tests.support.group_wire import WireMember, commit_briefly, committed, find_coordinator
+from tests.support.transaction_wire import WireProducer, stable_offset
 
 SETTINGS = (
     "offsets.topic.num.partitions=1",
@@ -19,8 +17,6 @@ SETTINGS = (
     "offsets.retention.check.interval.ms=50",
 )
 PRODUCERS, TOPICS, STEPS = 3, 3, 150
-#: The last version in which a commit says for how long it counts.
-WITH_RETENTION = 4
 
 
 @pytest.fixture(scope="module")
@@ -106,18 +102,3 @@ def test_t12_an_offset_that_expires_in_an_open_transaction_is_the_same_after_a_r
     before = committed(broker.address, group)
     restart(broker, ending)
     assert committed(broker.address, group) == before
-
-
-def commit_briefly(address, group, topic, offset):
-    """So that it expires as soon as anybody looks."""
-    line = {"partition_index": 0, "committed_offset": offset, "committed_metadata": ""}
-    answer = call(
-        address,
-        ApiKey.OFFSET_COMMIT,
-        WITH_RETENTION,
-        group_id=group,
-        generation_id_or_member_epoch=-1,
-        retention_time_ms=1,
-        topics=[{"name": topic, "partitions": [line]}],
-    )
-    assert name_of(answer.topics[0].partitions[0].error_code) == "NONE"

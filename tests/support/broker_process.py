@@ -73,9 +73,9 @@ class BrokerProcess:
         """How many it has open."""
         return len(os.listdir(f"/proc/{self.pid}/fd"))
 
-    def setting(self, name: str) -> str:
-        """As it was overridden."""
-        return dict(each.split("=", 1) for each in self._overrides)[name]
+    def setting(self, name: str, usual: str = "") -> str:
+        """As it was overridden, if it was."""
+        return dict(each.split("=", 1) for each in self._overrides).get(name, usual)
 
     @property
     def log_dirs(self) -> list[Path]:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, Self
 
@@ -20,9 +20,10 @@ from odradek.protocol.types import TopicPartition
 from tests.support.broker_process import BrokerProcess
 from tests.support.broker_stores import on_zookeeper
 from tests.support.cluster_admin import ClusterAdmin
-from tests.support.cluster_network import Network
 from tests.support.free_ports import free_port
 from tests.support.group_members import wait_until
+from tests.support.leaks import Leaks
+from tests.support.links import Links
 from tests.support.replica_files import batches_in, check_replicas, partitions_in
 from tests.support.wire_client import call
 from tests.support.zookeeper import ZooKeeperServer
@@ -59,9 +60,9 @@ class Cluster:
         directory: Path,
         zookeeper: ZooKeeperServer,
         *overrides: str,
-        network: Network | None = None,
+        network: Links | None = None,
         racks: Sequence[str] = (),
-        kind: type[BrokerProcess] = BrokerProcess,
+        kind: Callable[..., BrokerProcess] = BrokerProcess,
     ) -> None:
         """``network``: by which brokers reach each other, and ZooKeeper."""
         common = (*on_zookeeper(zookeeper), *SETTINGS, *overrides)
@@ -90,9 +91,14 @@ class Cluster:
             for broker in self.brokers:
                 broker.launch()
                 endings.enter_context(broker)
+            if self.network:
+                endings.callback(self.network.mend)  # who is cut off takes long to stop
             for broker in self.brokers:
                 broker.wait_until_ready()
+            self.leaks = Leaks(self.brokers)
             yield self
+            if all(each.is_alive() for each in self.brokers):
+                self.leaks.check()
         assert not [each.log_text for each in self.brokers if "Traceback" in each.log_text]
         self.check_replicas()
 

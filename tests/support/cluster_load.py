@@ -85,10 +85,12 @@ class Load:
 def check(cluster: Cluster, load: Load) -> None:
     """All that was acknowledged is there, once, in order; and all replicas are the same.
 
-    Nobody was told of two leaders in one epoch, or of an end before one told earlier.
+    Nobody was told of two leaders in one epoch, or of an end before one told earlier.  The brokers
+    have let go of all that the faults began; no other client may be left.
     """
     assert load.producer.failures == []
     load.check()
     cluster.wait_until_whole(load.topic)
     for number in range(load.partitions):
         wait_until(lambda at=number: cluster.are_alike(TopicPartition(load.topic, at)))
+    cluster.leaks.check()

@@ -25,11 +25,10 @@ from threading import Thread
 from typing import Any, NamedTuple, Self
 
 from tests.support.free_ports import free_port
+from tests.support.links import ZOOKEEPER, Links, Pair
 
 LOOPBACK = "127.0.0.1"
 PEERS = "PEERS"  # the listener of the brokers
-ZOOKEEPER = -1
-EVERYWHERE: frozenset[int] = frozenset()
 CHUNK_BYTES = 65_536
 #: So many pieces may be on their way.
 PIECES_MAX = 256
@@ -49,30 +48,26 @@ class Ends(NamedTuple):
     target: int
 
     @property
-    def pair(self) -> frozenset[int]:
+    def pair(self) -> Pair:
         return frozenset(self)
 
 
-class Network:
+class Network(Links):
     """Whole until something is cut."""
 
     def __init__(self, zookeeper: str, *, brokers: int) -> None:
         """``zookeeper`` is host:port."""
-        self._brokers = range(brokers)
+        super().__init__(brokers=brokers)
         self._zookeeper = zookeeper
         self._listening = {number: free_port() for number in self._brokers}
         self._advertised = {number: free_port() for number in self._brokers}
         self._to_zookeeper = {number: free_port() for number in self._brokers}
-        #: By the pairs that they are between; without any, everywhere.
-        self._delays_s: dict[frozenset[int], float] = {}
-        self._cut: set[frozenset[int]] = set()
         self._strands: set[asyncio.Task[None]] = set()
         self._loop = asyncio.new_event_loop()
         self._has_changed = asyncio.Event()
         self._thread = Thread(target=self._loop.run_forever, name="network")
 
     def settings_of(self, broker: int, *, port: int, branch: str) -> tuple[str, ...]:
-        """``port`` is for clients, ``branch`` the cluster's in ZooKeeper."""
         listening, advertised = self._listening[broker], self._advertised[broker]
         return (
             f"zookeeper.connect={LOOPBACK}:{self._to_zookeeper[broker]}/{branch}",
@@ -81,40 +76,6 @@ class Network:
             f"listener.security.protocol.map=PLAINTEXT:PLAINTEXT,{PEERS}:PLAINTEXT",
             f"inter.broker.listener.name={PEERS}",
         )
-
-    # What a test does to it
-
-    def cut(self, one: int, *others: int) -> None:
-        """Between one and each of the others."""
-        pairs = {frozenset((one, other)) for other in others}
-        self._steer(lambda: self._cut.update(pairs))
-
-    def cut_from_peers(self, broker: int) -> None:
-        self.cut(broker, *(each for each in self._brokers if each != broker))
-
-    def cut_from_zookeeper(self, *brokers: int) -> None:
-        self.cut(ZOOKEEPER, *brokers)
-
-    def isolate(self, broker: int) -> None:
-        """From all but clients."""
-        self.cut_from_peers(broker)
-        self.cut_from_zookeeper(broker)
-
-    def mend(self) -> None:
-        """All that is cut."""
-        self._steer(self._cut.clear)
-
-    def delay(self, seconds: float, *between: int) -> None:
-        """Everywhere, or only between two."""
-
-        def change() -> None:
-            self._delays_s[frozenset(between)] = seconds
-
-        self._steer(change)
-
-    def hasten(self) -> None:
-        """Nothing is late any more."""
-        self._steer(self._delays_s.clear)
 
     def _steer(self, change: Callable[[], object]) -> None:
         async def steered() -> None:
@@ -220,8 +181,7 @@ class Network:
                 piece = await source.read(CHUNK_BYTES)
             except OSError:
                 piece = b""
-            late_s = max(self._delays_s.get(pair, 0.0) for pair in (EVERYWHERE, ends.pair))
-            await pieces.put((self._loop.time() + late_s, piece))
+            await pieces.put((self._loop.time() + self._late_s(ends.pair), piece))
 
     async def _deliver(
         self,

@@ -14,6 +14,8 @@ from tests.support.wire_client import WireClient, call
 
 SESSION_MS = 6_000
 WAIT_S = 30.0
+#: The last version in which a commit says for how long it counts.
+WITH_RETENTION = 4
 NO_METADATA = b"\0\0\0\0\0\0\xff\xff\xff\xff"
 
 
@@ -118,6 +120,38 @@ class WireMember:
             "group_instance_id": self.instance,
             **more,
         }
+
+
+def group_of_two(
+    address: str, group: str, *, session_ms: int = SESSION_MS
+) -> tuple[WireMember, WireMember, int]:
+    """The first of whom has been in an earlier generation too, which comes last."""
+    first, second = WireMember(address, group), WireMember(address, group)
+    first.join(session_ms=session_ms)
+    first.sync()
+    generation = first.generation
+    second.ask_to_join(session_ms=session_ms)
+    wait_for_state(address, group, "PreparingRebalance")
+    assert (first.join(session_ms=session_ms), second.joined()) == ("NONE", "NONE")
+    first.sync()
+    second.sync()
+    assert first.generation > generation
+    return first, second, generation
+
+
+def commit_briefly(address: str, group: str, topic: str, offset: int) -> None:
+    """So that it expires as soon as anybody looks."""
+    line = {"partition_index": 0, "committed_offset": offset, "committed_metadata": ""}
+    answer = call(
+        address,
+        ApiKey.OFFSET_COMMIT,
+        WITH_RETENTION,
+        group_id=group,
+        generation_id_or_member_epoch=-1,
+        retention_time_ms=1,
+        topics=[{"name": topic, "partitions": [line]}],
+    )
+    assert name_of(answer.topics[0].partitions[0].error_code) == "NONE"
 
 
 def wait_for_state(address: str, group: str, state: str) -> None:

@@ -132,6 +132,7 @@ class PersistentProducer:
             if number % AT_ONCE == 0:
                 time.sleep(PAUSE_S)
         self._made.flush(FLUSH_TIMEOUT_S)
+        del self._made  # which closes its connections
 
     def _note(self, error: KafkaError | None, message: Message) -> None:
         value = message.value()

@@ -111,7 +111,7 @@ def _keep_informed(controlled: ControlledCluster, broker: int, known: MetadataCa
 
     async def also_known(to: int, request: ControlRequest) -> None:
         if to == broker and isinstance(request, UpdateMetadataRequest):
-            replicas = SimpleNamespace(told_of=lambda partition, state: None)
+            replicas = SimpleNamespace(told_of=lambda partition, topic_id, state: None)
             update_metadata.handle(known, replicas, fence, lambda deleted: None, called(request))
         await before(to, request)
 

@@ -191,10 +191,11 @@ class VirtualAssembly(Assembly):
         self._lines = lines
         super().__init__(ground)
 
-    def client_of(self, node):
+    def client_of(self, node, *, purpose, timeout_ms=None):
         if node.id == self._ground.broker_id:
-            return super().client_of(node)
-        return self._lines.client(self._ground.broker_id, node.id, timeout_s=3)
+            return super().client_of(node, purpose=purpose)
+        timeout_s = (timeout_ms or 3000) / 1000
+        return self._lines.client(self._ground.broker_id, node.id, timeout_s=timeout_s)
 
     def _fetching_client(self, node):
         return self._lines.client(self._ground.broker_id, node.id, timeout_s=3)

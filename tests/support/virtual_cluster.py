@@ -22,7 +22,7 @@ from random import Random
 
 from odradek.controller.assignment import Assignment
 from odradek.controller.store import paths
-from odradek.controller.store.base import Get, StoreError
+from odradek.controller.store.base import Get, NoNode, StoreError
 from odradek.controller.store.payloads.topic import LeaderAndIsr, TopicAssignment
 from odradek.controller.store.tree import Tree
 from odradek.protocol.errors import KafkaError
@@ -42,6 +42,7 @@ SETTINGS = {
     "auto.leader.rebalance.enable": "true",
     "leader.imbalance.check.interval.seconds": "7",
     "offsets.topic.num.partitions": "2",
+    "controller.socket.timeout.ms": "2000",
 }
 FAULTS = (
     "_kill",
@@ -91,11 +92,15 @@ class VirtualCluster:
         for broker in self.brokers.values():
             broker.path.mkdir(parents=True)
             await broker.start()
-        assigned = {number: Assignment(each) for number, each in enumerate(ASSIGNED)}
-        value = TopicAssignment(assigned, topic_id(TOPIC)).encode()
-        await self.tool.create(paths.topic(TOPIC), value)
+        await self.create(TOPIC, TOPIC, *ASSIGNED)
         await self.until(self.is_whole)
         await story
+
+    async def create(self, topic, named, *replicas):
+        """``named`` is what its id is made of."""
+        assigned = {number: Assignment(each) for number, each in enumerate(replicas)}
+        value = TopicAssignment(assigned, topic_id(named)).encode()
+        await self.tool.create(paths.topic(topic), value)
 
     async def befall(self, faults):
         """So many of them; then all becomes quiet, and is compared."""
@@ -218,8 +223,14 @@ class VirtualCluster:
             await asyncio.sleep(0.1)
 
     def node(self, path):
-        (node,) = self.tree.run(self.tool.session_id, [Get(path)], now_ms=0).outcomes
-        return node.value
+        return self._found(path).value
+
+    def has_node(self, path):
+        return not isinstance(self._found(path), NoNode)
+
+    def _found(self, path):
+        (found,) = self.tree.run(self.tool.session_id, [Get(path)], now_ms=0).outcomes
+        return found
 
     @property
     def assigned(self):

@@ -25,6 +25,7 @@ from odradek.controller.settings import ZooKeeperSettings
 from odradek.controller.store.base import MetadataStore, SessionState
 from odradek.controller.store.zookeeper import ZooKeeperStore
 from odradek.controller.zookeeper_server import (
+    LOOPBACK,
     CannotStart,
     ZooKeeperServer,
     found_classpath,
@@ -42,10 +43,15 @@ JAVA_OPTIONS = ["-XX:TieredStopAtLevel=1", "-Xmx256m", "-Dzookeeper.forceSync=no
 
 
 def server_in(
-    directory: Path, *, properties: Mapping[str, str] = {}, java_options: Sequence[str] = ()
+    directory: Path,
+    *,
+    host: str = LOOPBACK,
+    properties: Mapping[str, str] = {},
+    java_options: Sequence[str] = (),
 ) -> ZooKeeperServer:
     return ZooKeeperServer(
         directory,
+        host=host,
         port=free_port(),
         properties={**PROPERTIES, **properties},
         java_options=[*JAVA_OPTIONS, *java_options],

@@ -8,7 +8,14 @@ from odradek.protocol.api.update_metadata import UpdateMetadataRequest
 from odradek.protocol.errors import StaleBrokerEpoch, StaleControllerEpoch
 from odradek.protocol.types import TopicPartition
 from tests.support.calls import answer, as_sent, versions_of
-from tests.support.metadata_updates import GOING, cluster, live_broker, state, update
+from tests.support.metadata_updates import (
+    GOING,
+    cluster,
+    live_broker,
+    state,
+    topic_id,
+    update,
+)
 
 
 class Replicas:
@@ -17,8 +24,8 @@ class Replicas:
     def __init__(self):
         self.told = {}
 
-    def told_of(self, partition, state):
-        self.told[partition] = state.replicas
+    def told_of(self, partition, topic_id, state):
+        self.told[partition] = topic_id, state.replicas
 
 
 def told(known, request, *, replicas=None, fence=None, deleted=None, version=8):
@@ -48,7 +55,8 @@ def test_it_is_understood_in_every_version(version):
     replicas = Replicas()
     arrived = as_sent(request, version=version)
     assert told(known, arrived, replicas=replicas, version=version) == 0
-    assert replicas.told == {TopicPartition("t", 0): [1, 2]}
+    told_id = topic_id("t") if version >= 7 else None
+    assert replicas.told == {TopicPartition("t", 0): (told_id, [1, 2])}
     assert known.partition("t", 0).replicas == [1, 2]
     listener = "PLAINTEXT" if version < 3 else "INSIDE"
     assert known.leader_node("t", 0, listener=listener).host == "inside1"

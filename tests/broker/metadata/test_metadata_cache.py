@@ -28,6 +28,41 @@ async def begun(waiting):
     return task
 
 
+# What is the whole
+
+
+def test_a_topic_deleted_while_the_broker_was_away_is_gone_when_it_is_told_of_all():
+    known = cluster(update({"t": [state()], "u": [state(0), state(1)]}, broker_epoch=5))
+    assert known.update(update({"v": [state()]}, broker_epoch=5)) == ()
+    assert known.update(update(broker_epoch=9, controller_epoch=2)) == ()
+    assert all(map(known.has_topic, "tuv"))  # until there is something better
+    # It is not known to be deleted, but not known to be there.
+    assert known.update(update({"u": [state(0)]}, broker_epoch=9)) == ()
+    assert known.partitions() == [TopicPartition("u", 0)]
+    assert known.name_of(topic_id("t")) is None
+    known.update(update({"v": [state()]}, broker_epoch=9))
+    assert known.partitions() == [TopicPartition("u", 0), TopicPartition("v", 0)]
+
+
+def test_what_is_said_to_be_deleted_is_then_told_as_ever():
+    known = cluster(update({"t": [state()], "u": [state()]}, broker_epoch=5))
+    gone = known.update(update({"t": [state(leader=GOING)]}, broker_epoch=9))
+    assert gone == (TopicPartition("t", 0),)
+    assert known.partitions() == []
+
+
+def test_nothing_is_the_whole_where_lives_are_not_told():
+    known = cluster(update({"t": [state()]}), update({"u": [state()]}))
+    assert all(map(known.has_topic, "tu"))
+
+
+async def test_who_waits_until_a_topic_is_gone_learns_of_it_so_too():
+    known = cluster(update({"t": [state()], "u": [state()]}, broker_epoch=5))
+    waiting = await begun(known.wait_until_gone(["t"], timeout_s=LONG_S))
+    known.update(update({"u": [state()]}, broker_epoch=9))
+    assert await waiting == set()
+
+
 # Look-ups
 
 

@@ -8,6 +8,7 @@ import pytest
 
 from odradek.broker.network.client import BrokerClient
 from odradek.broker.network.client_connection import ClientConnection
+from odradek.broker.network.outgoing import Outgoing, Tally
 from odradek.broker.network.own_connections import OwnConnections
 from odradek.protocol.api.heartbeat import HeartbeatRequest, HeartbeatResponse
 from odradek.protocol.api_keys import ApiKey
@@ -26,12 +27,14 @@ class Broker:
         self._answers = list(answers)
         self.seen = []
         self.connections = 0
+        self.outgoing = Outgoing()
         self._tasks = set()
 
     async def start(self):
         self._server = await asyncio.start_server(self._serve, "127.0.0.1", 0)
         host, port = self._server.sockets[0].getsockname()
-        client = BrokerClient(host, port, client_id="1", timeout_s=30)
+        tally = self.outgoing.tally("questions")
+        client = BrokerClient(host, port, client_id="1", timeout_s=30, tally=tally)
 
         async def close():
             client.close()
@@ -133,7 +136,7 @@ async def test_a_connection_that_was_closed_while_idle_is_made_anew_and_nobody_n
 
 @pytest.mark.parametrize("piece", [1, 3, 4, 5, 7])
 async def test_an_answer_may_come_in_pieces(piece):
-    connection, transport = ClientConnection("it"), Transport()
+    connection, transport = ClientConnection("it", Tally()), Transport()
     connection.connection_made(transport)
     answer, content = connection.ask(b"?"), right(7)
     for position in range(0, len(content), piece):
@@ -151,7 +154,7 @@ async def test_an_answer_may_come_in_pieces(piece):
     ],
 )
 async def test_what_is_no_answer_ends_the_connection(content, why):
-    connection, transport = ClientConnection("it"), Transport()
+    connection, transport = ClientConnection("it", Tally()), Transport()
     connection.connection_made(transport)
     answer = connection.ask(b"?")
     connection.data_received(content)
@@ -161,7 +164,7 @@ async def test_what_is_no_answer_ends_the_connection(content, why):
 
 
 async def test_what_nobody_asked_for_ends_the_connection():
-    connection, transport = ClientConnection("it"), Transport()
+    connection, transport = ClientConnection("it", Tally()), Transport()
     connection.connection_made(transport)
     connection.data_received(b"\0")
     assert (connection.is_lost, transport.is_aborted) == (True, True)
@@ -187,6 +190,25 @@ async def test_that_nobody_answers_in_time_is_said(monkeypatch):
     monkeypatch.setattr(client, "_timeout_s", 0.05)
     with pytest.raises(TimeoutError, match="does not answer in time"):
         await client.send(REQUEST, version=4)
+
+
+async def test_what_the_other_broker_has_closed_is_closed_here_though_nobody_uses_it():
+    broker = Broker()
+    client = await broker.start()
+    await client.send(REQUEST, version=4)
+    own_end = client._connection._transport.get_extra_info("socket")
+    assert (broker.outgoing.counts(), own_end.fileno() >= 0) == ({"questions": 1}, True)
+    broker.hang_up(is_reset=False)
+    await until(lambda: not broker.outgoing.counts())
+    await until(lambda: own_end.fileno() < 0)
+
+
+async def test_a_client_that_is_closed_leaves_no_connection():
+    broker = Broker()
+    client = await broker.start()
+    await client.send(REQUEST, version=4)
+    client.close()
+    await until(lambda: not broker.outgoing.counts())
 
 
 async def test_a_broker_that_is_not_there_is_an_os_error():

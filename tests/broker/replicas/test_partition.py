@@ -5,6 +5,7 @@ import threading
 
 import pytest
 
+from odradek.broker.replicas.delete_records import HIGH_WATERMARK, RecordDeletion
 from odradek.broker.replicas.leader import LeaderRole
 from odradek.broker.replicas.partition import ALL_IN_SYNC, Partition
 from odradek.broker.replicas.waiter import Stir
@@ -18,6 +19,7 @@ from odradek.protocol.errors import (
     UnknownLeaderEpoch,
 )
 from odradek.storage import files
+from odradek.storage.settings import TopicSettings
 from tests.support.faulty_disk import FaultyDisk
 from tests.support.hosted_partitions import BROKER, Hosting
 from tests.support.logs import NOW_MS, bytes_of, records_batch
@@ -58,18 +60,63 @@ async def test_consumers_see_nothing_before_it_is_replicated(tmp_path):
     assert len(read(partition, up_to=end).records) > 0
 
 
-async def test_what_was_appended_while_enough_were_in_sync_is_told_that_they_are_no_more(tmp_path):
+async def test_r3_what_was_appended_while_enough_were_in_sync_waits_until_they_are_again(tmp_path):
+    """Kafka 3.9, too, tells the producer nothing but that the time has run out (KIP-966)."""
     hosting = Hosting(tmp_path, min_insync_replicas=2)
     partition = hosting.lead(replicas=(BROKER, OTHER, 3))
-    written = partition.append(records_batch(b"v"), acks=-1, now_ms=NOW_MS)
-    waiting = hosting.background.start(
-        partition.wait_until_acknowledged(written, acks=-1, timeout_s=3600)
-    )
-    await asyncio.sleep(0)
+    written = append(partition, acks=ALL_IN_SYNC)
     partition.in_sync_changed([BROKER], partition_epoch=1)
+    with pytest.raises(RequestTimedOut):
+        await partition.wait_until_acknowledged(written, acks=ALL_IN_SYNC, timeout_s=0)
+    assert (partition.high_watermark.value, len(read(partition).records)) == (0, 0)
+    waiting = hosting.background.start(
+        partition.wait_until_acknowledged(written, acks=ALL_IN_SYNC, timeout_s=3600)
+    )
+    partition.follower_fetched(OTHER, offset=1, start_offset=0)
+    assert partition.high_watermark.value == 0
+    partition.in_sync_changed([BROKER, OTHER], partition_epoch=2)
+    await waiting
+    assert partition.high_watermark.value == partition.log.high_watermark == 1
+
+
+async def test_a_producer_is_told_if_more_are_wanted_in_sync_by_the_time_it_looks(tmp_path):
+    hosting = Hosting(tmp_path)
+    partition = hosting.lead(replicas=(BROKER, OTHER), in_sync=(BROKER,))
+    written = append(partition, acks=ALL_IN_SYNC)
+    hosting.logs.configure_defaults(TopicSettings(min_insync_replicas=2))
     with pytest.raises(NotEnoughReplicasAfterAppend, match="1 of 2"):
-        await waiting
-    assert partition.high_watermark.value == 1  # whoever is in sync has it, and it will be read
+        await partition.wait_until_acknowledged(written, acks=ALL_IN_SYNC, timeout_s=3600)
+
+
+async def test_what_acks_1_writes_while_too_few_are_in_sync_is_read_by_followers_only(tmp_path):
+    hosting = Hosting(tmp_path, min_insync_replicas=2)
+    partition = hosting.lead(replicas=(BROKER, OTHER), in_sync=(BROKER,))
+    append(partition, acks=1)
+    assert partition.readable_up_to(is_follower=False, committed=False) == 0
+    assert partition.readable_up_to(is_follower=True, committed=False) == 1
+    RecordDeletion(partition, HIGH_WATERMARK, is_alive=lambda _: False, copy=lambda: None)
+    assert partition.log.start_offset == 0
+
+
+async def test_it_is_read_when_fewer_are_wanted_in_sync_and_the_leader_has_looked(tmp_path):
+    hosting = Hosting(tmp_path, min_insync_replicas=2)
+    partition = hosting.lead(replicas=(BROKER, OTHER), in_sync=(BROKER,))
+    append(partition, acks=1)
+    reader = Stir()
+    partition.waiting.add(reader)
+    hosting.logs.configure_defaults(TopicSettings(min_insync_replicas=1))
+    await hosting.replicas.look_for_laggards()
+    await asyncio.wait_for(reader.next(), timeout=10)
+    assert partition.high_watermark.value == partition.log.high_watermark == 1
+
+
+async def test_or_when_something_else_is_written(tmp_path):
+    hosting = Hosting(tmp_path, min_insync_replicas=2)
+    partition = hosting.lead(replicas=(BROKER, OTHER), in_sync=(BROKER,))
+    append(partition, acks=1)
+    hosting.logs.configure_defaults(TopicSettings(min_insync_replicas=1))
+    append(partition, acks=1)
+    assert partition.high_watermark.value == 2
 
 
 async def test_acks_all_is_refused_when_too_few_are_in_sync(tmp_path):
@@ -84,6 +131,11 @@ async def test_acks_all_is_refused_when_too_few_are_in_sync(tmp_path):
 async def test_more_than_there_are_replicas_need_not_be_in_sync(tmp_path):
     partition = Hosting(tmp_path, min_insync_replicas=2).lead()
     append(partition, acks=ALL_IN_SYNC)
+    assert partition.high_watermark.value == 1
+    few = Hosting(tmp_path / "few", min_insync_replicas=3).lead(replicas=(BROKER, OTHER))
+    append(few, acks=ALL_IN_SYNC)
+    few.follower_fetched(OTHER, offset=1, start_offset=0)
+    assert few.high_watermark.value == 1
 
 
 async def test_acks_all_waits_no_longer_than_it_was_told(tmp_path):

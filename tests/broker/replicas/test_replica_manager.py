@@ -104,16 +104,40 @@ async def test_what_was_given_to_others_meanwhile_is_left_to_them(tmp_path):
     hosting, left = Hosting(tmp_path), []
     hosting.replicas.roles["events"] = SimpleNamespace(leads=print, leads_no_more=left.append)
     partition = hosting.lead(epoch=3, replicas=(BROKER, OTHER))
-    hosting.replicas.told_of(EVENTS, seen(replicas=[OTHER], epoch=3))
-    hosting.replicas.told_of(EVENTS, seen(replicas=[OTHER, BROKER], epoch=4))
+    hosting.replicas.told_of(EVENTS, None, seen(replicas=[OTHER], epoch=3))
+    hosting.replicas.told_of(EVENTS, None, seen(replicas=[OTHER, BROKER], epoch=4))
     assert hosting.replicas.partition(*EVENTS) is partition
-    hosting.replicas.told_of(EVENTS, seen(replicas=[OTHER], epoch=4))
+    hosting.replicas.told_of(EVENTS, None, seen(replicas=[OTHER], epoch=4))
     with pytest.raises(NotLeader):
         hosting.replicas.partition(*EVENTS)
     assert partition.leader is None
     assert left == [0]
     again = hosting.lead(leader=OTHER, epoch=5, replicas=(BROKER, OTHER))
     assert again.log is partition.log
+
+
+@pytest.mark.parametrize("replicas", [[OTHER], [OTHER, BROKER]])
+async def test_so_is_what_is_of_a_topic_that_was_deleted_and_made_again_meanwhile(
+    tmp_path, replicas
+):
+    """Whose epochs begin anew."""
+    hosting, left = Hosting(tmp_path), []
+    hosting.replicas.roles["events"] = SimpleNamespace(leads=print, leads_no_more=left.append)
+    partition = hosting.lead(epoch=3, replicas=(BROKER, OTHER), topic_id=an_id(1))
+    hosting.replicas.told_of(EVENTS, an_id(1), seen(replicas=replicas, epoch=0))
+    assert hosting.replicas.partition(*EVENTS) is partition
+    hosting.replicas.told_of(EVENTS, an_id(2), seen(replicas=replicas, epoch=0))
+    with pytest.raises(NotLeader):
+        hosting.replicas.partition(*EVENTS)
+    assert partition.leader is None
+    assert left == [0]
+
+
+async def test_a_partition_without_an_id_may_be_of_any_topic_of_its_name(tmp_path):
+    hosting = Hosting(tmp_path)
+    partition = hosting.lead(epoch=3, replicas=(BROKER, OTHER))
+    hosting.replicas.told_of(EVENTS, an_id(2), seen(replicas=[OTHER], epoch=0))
+    assert hosting.replicas.partition(*EVENTS) is partition
 
 
 def seen(*, replicas, epoch):
@@ -195,3 +219,29 @@ async def test_a_directory_that_fails_takes_only_its_own_partitions_offline(tmp_
     with pytest.raises(KafkaStorageError):
         hosting.replicas.stop(EVENTS, leader_epoch=-2, is_deleted=True)
     assert hosting.replicas.partition("events", 1) is second
+
+
+async def test_what_is_lost_is_not_led_from_an_empty_log(tmp_path, caplog):
+    hosting = Hosting(tmp_path)
+    hosting.replicas.lost.add(EVENTS)
+    for epoch in (4, 5):
+        with pytest.raises(KafkaStorageError, match="is lost"):
+            hosting.lead(epoch=epoch, is_new=False)
+    assert "odradek leaders elect --type unclean" in caplog.text
+    assert hosting.logs.find(EVENTS) is None
+
+
+async def test_what_is_lost_is_followed_and_led_from_then_on(tmp_path):
+    hosting = Hosting(tmp_path)
+    hosting.replicas.lost.add(EVENTS)
+    hosting.lead(leader=OTHER, epoch=4, replicas=(BROKER, OTHER), is_new=False)
+    assert hosting.lead(epoch=5, is_new=False).leader is not None
+
+
+@pytest.mark.parametrize(("is_new", "is_recovering"), [(False, True), (True, False)])
+async def test_what_is_lost_is_led_if_the_controller_knows(tmp_path, is_new, is_recovering):
+    hosting = Hosting(tmp_path)
+    hosting.replicas.lost.add(EVENTS)
+    state = led(epoch=4, is_new=is_new)
+    state.leader_recovery_state = int(is_recovering)
+    assert hosting.replicas.become(EVENTS, None, state).leader is not None

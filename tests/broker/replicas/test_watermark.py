@@ -19,9 +19,11 @@ async def test_whoever_waits_is_woken_when_it_is_reached_and_not_before():
             tasks.create_task(watermark.wait_for(target, timeout_s=30)) for target in (7, 3, 5)
         ]
         await asyncio.sleep(0)
+        assert watermark.waiting == 3
         watermark.advance(5)
         await asyncio.gather(*waiting[1:])
         assert not waiting[0].done()
+        assert watermark.waiting == 1
         watermark.advance(9)
     assert all(task.result() for task in waiting)
 

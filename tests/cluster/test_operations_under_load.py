@@ -79,6 +79,7 @@ def test_r8_partitions_move_to_a_new_broker_while_others_bounce(cluster, command
         another(cluster).start() as added,
         Load(cluster, TOPIC, partitions=PARTITIONS, padding=PADDING) as load,
     ):
+        cluster.leaks.include_another()
         load.wait_for_more(2000)
         for number in range(rounds):
             is_coming = number % 2 == 0
@@ -98,6 +99,7 @@ def test_r8_partitions_move_to_a_new_broker_while_others_bounce(cluster, command
                 wait_until(lambda: not logs_at(cluster.brokers[0]))
         load.stop()
         check(cluster, load)
+        cluster.leaks.check()
 
 
 def test_brokers_that_are_lost_for_good_are_replaced(cluster, command, tmp_path):

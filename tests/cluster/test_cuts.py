@@ -74,6 +74,7 @@ def test_r4_a_leader_that_is_cut_off_acknowledges_nothing_and_loses_its_tail(sha
         cluster.network.isolate(cluster.brokers.index(old))
         assert write(old, topic, b"tail", acks=ALL_IN_SYNC) in NOT_ACKNOWLEDGED
         new = wait_for_another_leader(cluster, topic, old, by=cluster.others(old)[0])
+        load.beside.append(b"after it")
         wait_until_written(new, topic, b"after it")
         # It does not know, and takes what need not be replicated.
         assert write(old, topic, b"tail", acks=LEADER_ONLY) is ErrorCode.NONE
@@ -178,6 +179,7 @@ def test_r7_tails_that_two_leaders_left_are_cut(shared):
         third = cluster.others(first)[0]
         second = wait_for_another_leader(cluster, topic, first, by=third)
         (third,) = cluster.others(first, second)
+        load.beside += [b"of the second", b"of the third"]
         wait_until_written(second, topic, b"of the second")
         network.isolate(cluster.brokers.index(second))
         assert write(second, topic, b"second tail", acks=LEADER_ONLY) is ErrorCode.NONE
@@ -223,6 +225,7 @@ def test_r10_a_broker_whose_session_expires_steps_down_and_registers_again(share
         new = wait_for_another_leader(cluster, topic, old, by=cluster.others(old)[0])
         # It reaches all others, and is followed by none.
         assert write(old, topic, b"tail", acks=ALL_IN_SYNC) in NOT_ACKNOWLEDGED
+        load.beside.append(b"after it")
         wait_until_written(new, topic, b"after it")
         network.mend()
         cluster.wait_until_whole(topic)

@@ -19,10 +19,13 @@ from itertools import count
 from typing import Self
 
 from odradek.protocol.internal.key_partition import partition_of
+from odradek.protocol.types import TopicPartition
 from tests.support import bank
 from tests.support.bank import Bank, Teller, TellerOptions
 from tests.support.cluster_load import LOOK_OFTEN
 from tests.support.group_members import wait_until
+from tests.support.histories import History
+from tests.support.histories import check as check_history
 from tests.support.persistent_load import PersistentConsumer
 
 #: As many as the log of transactions has partitions: each of these coordinates one.
@@ -99,7 +102,10 @@ class BankRun:
 
     def check(self) -> None:
         """When it is over."""
-        assert self._reader.failures == []
+        self._reader.stop()
+        late = self._reader.again(self._reader.values)
+        assert self._reader.failures == late.failures == []
+        check_history(self._history(late))
         whole = self._read()
         bank.check(whole)
         assert whole == bank.without_halves(whole)
@@ -110,6 +116,24 @@ class BankRun:
         assert len(self._seen() - moved) <= given_up
         assert moved <= self._seen()
         assert not aborted & self._seen()
+
+    def _history(self, late: PersistentConsumer) -> History:
+        history = History()
+        moved, aborted = self._transfers("moved"), self._transfers("aborted")
+        for number, teller in enumerate(self._everybody):
+            for event in teller.happened("began"):
+                for at, text in event["sent"]:
+                    partition, value = TopicPartition(self._topic, at), text.encode()
+                    history.sent(f"teller {number}", partition, value)
+                    history.sent_in(event["transfer"], value)
+                    if event["transfer"] in moved:
+                        history.acked(partition, None, value)
+                    elif event["transfer"] in aborted:
+                        history.aborted(value)
+        self._reader.tell(history, "reader")
+        late.tell(history, "late reader")
+        history.final("late reader", self._topic)
+        return history
 
     def _read(self) -> Bank:
         found = [[*self._reader.found[number]] for number in range(self._partitions)]

@@ -78,6 +78,12 @@ class BrokerProcess:
         return dict(each.split("=", 1) for each in self._overrides).get(name, usual)
 
     @property
+    def log_dirs(self) -> list[Path]:
+        """One, unless it was told of others."""
+        overridden = dict(each.split("=", 1) for each in self._overrides)
+        return [Path(each) for each in overridden.get("log.dirs", str(self.data_dir)).split(",")]
+
+    @property
     def log_text(self) -> str:
         return self.log.read_text(errors="replace") if self.log.exists() else ""
 
@@ -88,6 +94,10 @@ class BrokerProcess:
 
     def is_alive(self) -> bool:
         return self._process is not None and self._process.poll() is None
+
+    @property
+    def has_stopped_well(self) -> bool:
+        return self._process is not None and self._process.poll() == 0
 
     def start(self, *, timeout_s: float = START_TIMEOUT_S) -> Self:
         """Returns when it is ready; raises ServerFailed."""

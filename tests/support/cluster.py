@@ -6,16 +6,17 @@ Owner: the thread that started them.
 from __future__ import annotations
 
 import contextlib
+import json
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from struct import Struct
 from typing import Any, NamedTuple, Self
 
 from confluent_kafka.admin import AdminClient, NewTopic
+from kazoo.client import KazooClient
 
+from odradek.controller.store import paths
 from odradek.protocol.api_keys import ApiKey
 from odradek.protocol.types import TopicPartition
-from odradek.storage.paths import Content
 from tests.support.broker_process import BrokerProcess
 from tests.support.broker_stores import on_zookeeper
 from tests.support.cluster_admin import ClusterAdmin
@@ -23,11 +24,10 @@ from tests.support.free_ports import free_port
 from tests.support.group_members import wait_until
 from tests.support.leaks import Leaks
 from tests.support.links import Links
+from tests.support.replica_files import batches_in, check_replicas, partitions_in
 from tests.support.wire_client import call
 from tests.support.zookeeper import ZooKeeperServer
 
-#: Base offset of a batch, and the size of what follows.
-BATCH_START = Struct(">qi")
 #: A follower that lags is soon found out, and a broker that is gone as soon as ZooKeeper knows.
 SETTINGS = (
     "replica.lag.time.max.ms=2000",
@@ -67,6 +67,7 @@ class Cluster:
         """``network``: by which brokers reach each other, and ZooKeeper."""
         common = (*on_zookeeper(zookeeper), *SETTINGS, *overrides)
         branch = common[0].rpartition("/")[2]
+        self._tree = f"{zookeeper.address}/{branch}"
         self.zookeeper, self.network = zookeeper, network
         self.brokers: list[BrokerProcess] = []
         for number in range(REPLICAS):
@@ -150,66 +151,55 @@ class Cluster:
         )
 
     def wait_until_whole(self, topic: str) -> None:
-        """As all of them know."""
-        for broker in self.brokers:
+        """As all know that are there."""
+        for broker in filter(BrokerProcess.is_alive, self.brokers):
             wait_until(
                 lambda by=broker: self.is_whole(topic, by=by),
                 or_else=lambda by=broker: (by.address, self.partitions(topic, by=by)),
             )
 
+    def replicas(self, topic: str) -> dict[int, list[int]]:
+        """Of each partition, as the first broker knows them."""
+        (found,) = self._metadata(None, topic).topics
+        return {each.partition_index: each.replica_nodes for each in found.partitions}
+
     # What is on their disks
 
     def are_alike(self, partition: TopicPartition) -> bool:
         """The logs of all replicas, byte by byte."""
-        return len(set(self.logs(partition))) == 1
+        logs, numbers = self.logs(partition), self.replicas(partition.topic)[partition.partition]
+        return len({logs[each] for each in numbers}) == 1
 
     def logs(self, partition: TopicPartition) -> list[bytes]:
-        """What the segments of each replica hold, one after the other."""
+        """What the segments of each broker hold, one after the other; b"" if it has none."""
         name = f"{partition.topic}-{partition.partition}"
-        return [_batches(each.data_dir / name) for each in self.brokers]
+        found = [partitions_in(each.log_dirs).get(name) for each in self.brokers]
+        return [batches_in(each) if each else b"" for each in found]
 
     def check_replicas(self) -> None:
         """When they have stopped: up to what all had, all have the same."""
-        names = {
-            each.parent.name for one in self.brokers for each in one.data_dir.glob("*-*/*.log")
+        well = {number for number, each in enumerate(self.brokers) if each.has_stopped_well}
+        assigned = {name: well.intersection(each) for name, each in self._assigned().items()}
+        check_replicas([each.log_dirs for each in self.brokers], assigned)
+
+    def _assigned(self) -> dict[str, list[int]]:
+        """The replicas of each partition, as the tree has them."""
+        tree = KazooClient(self._tree)
+        tree.start()
+        try:
+            topics = {
+                each: tree.get(paths.topic(each))[0] for each in tree.get_children(paths.TOPICS)
+            }
+        finally:
+            tree.stop()
+            tree.close()
+        return {
+            f"{topic}-{number}": replicas
+            for topic, node in topics.items()
+            for number, replicas in json.loads(node)["partitions"].items()
         }
-        for name in sorted(names):
-            replicas = [each.data_dir / name for each in self.brokers]
-            replicas = [each for each in replicas if each.exists()]
-            start = max(_first_offset(each) for each in replicas)
-            end = min(_high_watermark(each) for each in replicas)
-            assert len({_batches(each, start, end) for each in replicas}) == 1, (name, start, end)
 
 
 def _new(topic: str, partitions: int, configs: dict[str, str]) -> NewTopic:
     configs = {"min.insync.replicas": str(MIN_IN_SYNC), **configs}
     return NewTopic(topic, partitions, REPLICAS, config=configs)
-
-
-def _batches(directory: Path, start: int = 0, end: int | None = None) -> bytes:
-    """All of them, or those that begin between two offsets."""
-    segments = sorted(directory.glob(f"*{Content.BATCHES.value}"))
-    whole = b"".join(each.read_bytes() for each in segments)
-    if end is None:
-        return whole
-    found, position = b"", 0
-    while position < len(whole):
-        base_offset, size = BATCH_START.unpack_from(whole, position)
-        following = position + BATCH_START.size + size
-        if start <= base_offset < end:
-            found += whole[position:following]
-        position = following
-    return found
-
-
-def _first_offset(partition: Path) -> int:
-    """Retention is each replica's own."""
-    return min(int(each.stem) for each in partition.glob(f"*{Content.BATCHES.value}"))
-
-
-def _high_watermark(partition: Path) -> int:
-    topic, _, number = partition.name.rpartition("-")
-    checkpoint = partition.parent / "replication-offset-checkpoint"
-    lines = checkpoint.read_text().splitlines() if checkpoint.exists() else []
-    found = dict(line.rsplit(" ", 1) for line in lines[2:])
-    return int(found.get(f"{topic} {number}", 0))

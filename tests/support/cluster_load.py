@@ -19,9 +19,9 @@ from typing import Any, Self
 from odradek.protocol.types import TopicPartition
 from tests.support.cluster import Cluster
 from tests.support.group_members import wait_until
-from tests.support.histories import check as check_history
 from tests.support.leader_watch import LeaderWatch
-from tests.support.persistent_load import PersistentConsumer, PersistentProducer, history_of
+from tests.support.persistent_load import PersistentConsumer, PersistentProducer
+from tests.support.persistent_load import check as check_clients
 
 TOPIC = "events"
 #: By default librdkafka looks every five minutes who leads, if a leader is only slow.
@@ -44,6 +44,8 @@ class Load:
             cluster.addresses, topic, partitions=partitions, **LOOK_OFTEN
         )
         self.watch = LeaderWatch(cluster.brokers, topic)
+        #: What the test itself has written to the first partition.
+        self.beside: list[bytes] = []
         self._stack = ExitStack()
 
     def __enter__(self) -> Self:
@@ -54,6 +56,10 @@ class Load:
         return self
 
     def __exit__(self, *failure: object) -> None:
+        self.stop()
+
+    def stop(self) -> None:
+        """When all that was sent has been acknowledged."""
         self._stack.close()
 
     def wait_for_more(self, count: int = 100) -> None:
@@ -67,6 +73,11 @@ class Load:
         wanted = self.consumer.count + count
         wait_until(lambda: self.consumer.count >= wanted, or_else=self._troubles)
 
+    def check(self) -> None:
+        """When it has stopped: what its clients were told, and what another is told by now."""
+        check_clients([self.producer], [self.consumer], beside=self.beside)
+        self.watch.check()
+
     def _troubles(self) -> object:
         return self.producer.failures[:3], self.consumer.failures[:3]
 
@@ -78,13 +89,7 @@ def check(cluster: Cluster, load: Load) -> None:
     have let go of all that the faults began; no other client may be left.
     """
     assert load.producer.failures == []
-    late = PersistentConsumer(cluster.addresses, load.topic, partitions=load.partitions)
-    late.start()
-    late.wait_for(len(load.producer.acknowledged))
-    late.stop()
-    assert load.consumer.failures == late.failures == []
-    check_history(history_of(load.topic, [load.producer], [load.consumer, late]))
-    load.watch.check()
+    load.check()
     cluster.wait_until_whole(load.topic)
     for number in range(load.partitions):
         wait_until(lambda at=number: cluster.are_alike(TopicPartition(load.topic, at)))

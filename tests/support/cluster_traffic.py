@@ -10,8 +10,7 @@ Owner: the thread of the test; both have one of their own.
 from typing import Any, Self
 
 from tests.support.group_members import wait_until
-from tests.support.histories import check
-from tests.support.persistent_load import PersistentConsumer, PersistentProducer, history_of
+from tests.support.persistent_load import PersistentConsumer, PersistentProducer, check
 
 ENOUGH = 200
 
@@ -24,7 +23,6 @@ class Traffic:
     """Idempotent, and acknowledged by all replicas in sync; unless it is told otherwise."""
 
     def __init__(self, addresses: str, topic: str, *, partitions: int, **more: Any) -> None:
-        self._topic = topic
         self._producer = PersistentProducer(
             addresses, topic, name="producer", partitions=partitions, **more
         )
@@ -37,7 +35,7 @@ class Traffic:
 
     def __exit__(self, *failure: object) -> None:
         self._producer.stop()
-        self._consumer.wait_for(len(self._producer.acknowledged))
+        self._consumer.wait_for_values(self._producer.acknowledged)
         self._consumer.stop()
 
     def wait_for_more(self) -> None:
@@ -46,6 +44,8 @@ class Traffic:
         wait_until(lambda: len(self._producer.acknowledged) >= wanted)
 
     def check(self) -> None:
-        """When it is over: nothing acknowledged is lost, twice there, or out of order."""
-        assert (self._producer.failures, self._consumer.failures) == ([], [])
-        check(history_of(self._topic, [self._producer], [self._consumer]))
+        """When it is over: nothing acknowledged is lost, twice there, or out of order.
+
+        Neither for who has read all the while nor for who reads from the start by now.
+        """
+        check([self._producer], [self._consumer])

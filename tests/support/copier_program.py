@@ -2,10 +2,11 @@
 
     python -m tests.support.copier_program LIBRARY ADDRESS OPTIONS
 
-OPTIONS are a JSON object; see ``CopierOptions`` in copiers.py.  It prints events, and takes orders,
-as group_member_program.py: ``close`` ends it between two transactions, ``dawdle`` lets its next
-transaction last for longer than its timeout.  It ends by itself, with status 1, when it is refused
-something for good: then another has its transactional id, or its transaction took too long.
+OPTIONS are a JSON object; see ``CopierOptions`` in copiers.py.  It prints events, among them what
+was polled in each transaction, and takes orders, as group_member_program.py: ``close`` ends it
+between two transactions, ``dawdle`` lets its next one last for longer than its timeout.  It ends by
+itself, with status 1, when it is refused something for good: then another has its transactional id,
+or its transaction took too long.
 
 By confluent the copiers of a group share the partitions, and tell the coordinator their generation
 (KIP-447).  aiokafka cannot do that, nor does it know whether an offset is stable: a copier has its
@@ -108,6 +109,7 @@ def copy_by_confluent(
         for where, offset in firsts.items():
             consumer.seek(TopicPartition(*where, offset))
 
+    told = [(each.partition(), each.offset(), each.value()) for each in messages]
     is_doomed = pace.is_to_abort()
     try:
         producer.begin_transaction()
@@ -118,13 +120,13 @@ def copy_by_confluent(
         time.sleep(pace.pause_s())
         if is_doomed:
             trying(producer.abort_transaction)
-            tell("aborted", count=len(messages))
+            tell("aborted", **told_of(told))
             return rewind()
         offsets = [TopicPartition(*where, offset) for where, offset in nexts.items()]
         metadata = consumer.consumer_group_metadata()
         trying(producer.send_offsets_to_transaction, offsets, metadata)
         trying(producer.commit_transaction)
-        tell("copied", count=len(messages))
+        tell("copied", **told_of(told))
     except KafkaException as refusal:
         if not refusal.args[0].txn_requires_abort():
             raise
@@ -175,6 +177,7 @@ async def copy_by_aiokafka(
     producer: Any, consumer: Any, polled: dict[Any, list[Any]], pace: Pace, options: SimpleNamespace
 ) -> None:
     records = [each for some in polled.values() for each in some]
+    told = [(each.partition, each.offset, each.value) for each in records]
     is_doomed = pace.is_to_abort()
     await producer.begin_transaction()
     waiting = [
@@ -190,14 +193,22 @@ async def copy_by_aiokafka(
     await asyncio.sleep(pace.pause_s())
     if is_doomed:
         await producer.abort_transaction()
-        tell("aborted", count=len(records))
+        tell("aborted", **told_of(told))
         for where, some in polled.items():
             consumer.seek(where, some[0].offset)
         return
     offsets = {where: some[-1].offset + 1 for where, some in polled.items()}
     await producer.send_offsets_to_transaction(offsets, options.group)
     await producer.commit_transaction()
-    tell("copied", count=len(records))
+    tell("copied", **told_of(told))
+
+
+def told_of(polled: list[tuple[int, int, bytes]]) -> dict[str, Any]:
+    """Partition, offset and value of each record that was read in a transaction."""
+    return {
+        "count": len(polled),
+        "polled": [[partition, offset, value.decode()] for partition, offset, value in polled],
+    }
 
 
 def refusals() -> tuple[type[Exception], ...]:

@@ -24,7 +24,7 @@ from confluent_kafka import Producer
 
 from odradek.protocol.types import TopicPartition
 from tests.support.copier_program import ABORTED, COPIED
-from tests.support.copiers import Crew
+from tests.support.copiers import Copier, Crew
 from tests.support.histories import History, check
 from tests.support.persistent_load import RECONNECT, PersistentConsumer, Silent
 
@@ -100,24 +100,30 @@ class CopyRun:
 
     def check(self) -> None:
         """The copy is the source, whoever looks at it, and whenever."""
-        late = self._reader("read_committed")
-        late.start()
-        late.wait_for(self.count)
-        late.stop()
-        history = History()
+        self.committed.stop()
         expected = [[COPIED * len(self.crews) + value for value in some] for some in self.fed]
-        for partition, values in enumerate(expected):
-            for value in values:
-                history.sent(FEEDER, self._place(partition), value)
+        late = self.committed.again([value for values in expected for value in values])
+        history = History()
+        self._tell_what_was_sent(history)
+        for number, crew in enumerate(self.crews):
+            for place, copier in enumerate(crew.everybody):
+                _tell_of_transactions(history, copier, f"copier {place} of crew {number}")
         for name, reader in ((READER, self.committed), (LATE_READER, late)):
             assert reader.failures == []
-            for partition, found in reader.found.items():
-                for offset, value in found:
-                    history.polled(name, self._place(partition), offset, value)
+            reader.tell(history, name)
+        history.final(LATE_READER, self._target)
         check(history)
         for reader in (self.committed, late):
             copied = [[value for _, value in reader.found[n]] for n in range(self._partitions)]
             assert copied == expected
+
+    def _tell_what_was_sent(self, history: History) -> None:
+        """To the source, and, but for what is aborted, to whatever it is copied to."""
+        topics = [self._source, *(crew.posts[0].target for crew in self.crews)]
+        for copies, topic in enumerate(topics):
+            for number, values in enumerate(self.fed):
+                for value in values:
+                    history.sent(FEEDER, TopicPartition(topic, number), COPIED * copies + value)
 
     def __str__(self) -> str:
         last = [copier.events[-2:] for crew in self.crews for copier in crew.present]
@@ -129,8 +135,23 @@ class CopyRun:
         seen = [value for found in self.uncommitted.found.values() for _, value in found]
         return sum(value is not None and value.startswith(ABORTED) for value in seen)
 
-    def _place(self, partition: int) -> TopicPartition:
-        return TopicPartition(self._target, partition)
+
+def _tell_of_transactions(history: History, copier: Copier, name: str) -> None:
+    """What it polled and sent in those whose end it knows; each may begin anywhere."""
+    ended = {"copied": COPIED, "aborted": ABORTED}
+    options = copier.options
+    events = [each for each in copier.events if each["event"] in ended]
+    for number, event in enumerate(events):
+        transaction = f"transaction {number} of {name}"
+        history.reassigned(name)
+        for partition, offset, text in event["polled"]:
+            value, place = text.encode(), TopicPartition(options.source, partition)
+            history.polled(name, place, offset, value, transaction)
+            copy = ended[event["event"]] + value
+            history.sent_in(transaction, copy)
+            if event["event"] == "aborted":
+                history.sent(name, TopicPartition(options.target, partition), copy)
+                history.aborted(copy)
 
 
 def wait_until_copying(runs: Sequence[CopyRun]) -> None:

@@ -12,7 +12,7 @@ from __future__ import annotations
 import itertools
 import threading
 from collections import Counter, defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple, Self
 
 from odradek.protocol.api_keys import ApiKey
@@ -77,8 +77,11 @@ class LeaderWatch:
         while not self._is_over.wait(INTERVAL_S):
             for number in range(len(self._brokers)):
                 self._look_at(number)
+            by_leader: defaultdict[int, dict[int, Led]] = defaultdict(dict)
             for partition, led in self._led().items():
-                self._ask(partition, led)
+                by_leader[led.leader][partition] = led
+            for leader, partitions in by_leader.items():
+                self._ask(leader, partitions)
 
     def _look_at(self, number: int) -> None:
         answer = self._told(number, ApiKey.METADATA, METADATA, topics=[{"name": self._topic}])
@@ -94,26 +97,25 @@ class LeaderWatch:
             found[partition] = max(led, found.get(partition, led))
         return found
 
-    def _ask(self, partition: int, led: Led) -> None:
-        asked = {
-            "partition_index": partition,
-            "timestamp": LATEST,
-            "current_leader_epoch": led.epoch,
-        }
+    def _ask(self, leader: int, partitions: Mapping[int, Led]) -> None:
+        asked = [
+            {"partition_index": at, "timestamp": LATEST, "current_leader_epoch": led.epoch}
+            for at, led in partitions.items()
+        ]
         answer = self._told(
-            led.leader,
+            leader,
             ApiKey.LIST_OFFSETS,
             LIST_OFFSETS,
             replica_id=-1,
             isolation_level=0,
-            topics=[{"name": self._topic, "partitions": [asked]}],
+            topics=[{"name": self._topic, "partitions": asked}],
         )
-        if answer is not None:
-            (line,) = answer.topics[0].partitions
+        for line in answer.topics[0].partitions if answer else []:
+            at = line.partition_index
             if line.error_code:
                 self.refusals[ErrorCode.of(line.error_code)] += 1
             else:
-                self.latest[partition].append(Latest(line.offset, led))
+                self.latest[at].append(Latest(line.offset, partitions[at]))
 
     def _told(self, number: int, key: ApiKey, version: int, **values: Any) -> Any:
         """None if the broker does not answer."""

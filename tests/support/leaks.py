@@ -53,6 +53,10 @@ class Leaks:
         self._brokers = brokers
         self._at_first = [held_by(each) for each in brokers]
 
+    def include_another(self) -> None:
+        """The last of the brokers, which was not there yet, has just been started."""
+        self._at_first.append(held_by(self._brokers[-1]))
+
     def check(self) -> None:
         """When all brokers are there, and clients are gone, or about to be."""
         wait_until(lambda: not self._unexplained(), or_else=self._unexplained)

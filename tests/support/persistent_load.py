@@ -3,6 +3,8 @@
 A producer writes numbers in ascending order, to all partitions in turn, and notes which of them
 were acknowledged at which offset; the consumer notes what it reads.  Both are librdkafka's.
 
+    check([producer], [consumer])   when all have stopped and the broker is well again
+
 Owner: a thread for each, until ``stop``.
 """
 
@@ -11,7 +13,7 @@ from __future__ import annotations
 import threading
 import time
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,6 +23,7 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Produ
 from odradek.protocol.types import TopicPartition
 from tests.support.client_driver import BEGINNING
 from tests.support.histories import History
+from tests.support.histories import check as check_history
 
 FLUSH_TIMEOUT_S = 60
 JOIN_TIMEOUT_S = 90
@@ -72,8 +75,17 @@ class PersistentProducer:
     """``acknowledged`` is by value, ``sent`` by partition and in the order of sending."""
 
     def __init__(
-        self, address: str, topic: str, *, name: str, partitions: int, **more: Any
+        self,
+        address: str,
+        topic: str,
+        *,
+        name: str,
+        partitions: int,
+        padding: int = 0,
+        **more: Any,
     ) -> None:
+        """``padding``: by so many bytes values are longer than they need to be."""
+        self._padding = bytes(padding)
         self._made = Producer(
             {
                 "bootstrap.servers": address,
@@ -107,7 +119,8 @@ class PersistentProducer:
     def _work(self) -> None:
         number = 0
         while not self._is_over.is_set():
-            partition, value = number % self._partitions, f"{self.name} {number}".encode()
+            partition = number % self._partitions
+            value = f"{self.name} {number}".encode() + self._padding
             try:
                 self._made.produce(self._topic, value, partition=partition, on_delivery=self._note)
             except BufferError:
@@ -133,6 +146,7 @@ class PersistentConsumer:
     """``found`` is by partition, in the order of reading."""
 
     def __init__(self, address: str, topic: str, *, partitions: int, **more: Any) -> None:
+        self._address, self.topic, self.partitions, self._more = address, topic, partitions, more
         self._made = Consumer(
             {
                 "bootstrap.servers": address,
@@ -171,6 +185,39 @@ class PersistentConsumer:
         while self.count < count and time.monotonic() < deadline:
             time.sleep(0.02)
 
+    def wait_for_values(self, values: Collection[bytes | None]) -> None:
+        """All of these; or some time, after which they will not come."""
+        missing, positions = {*values}, dict.fromkeys(range(self.partitions), 0)
+        deadline = time.monotonic() + CATCH_UP_S
+        while missing and time.monotonic() < deadline:
+            for partition, position in positions.items():
+                new = self.found[partition][position:]
+                positions[partition] += len(new)
+                missing -= {value for _, value in new}
+            time.sleep(0.02)
+
+    @property
+    def values(self) -> list[bytes | None]:
+        return [value for found in [*self.found.values()] for _, value in found]
+
+    def again(self, values: Collection[bytes | None]) -> PersistentConsumer:
+        """Another of the same kind, which has read all from the start: these, or too few."""
+        made = PersistentConsumer(
+            self._address, self.topic, partitions=self.partitions, **self._more
+        )
+        made.start()
+        made.wait_for_values(values)
+        made.stop()
+        return made
+
+    def tell(self, history: History, name: str) -> None:
+        """What it has read, when it has stopped."""
+        for number, found in self.found.items():
+            partition = TopicPartition(self.topic, number)
+            history.began(name, partition, 0)
+            for offset, value in found:
+                history.polled(name, partition, offset, value)
+
     def _work(self) -> None:
         try:
             while not self._is_over.is_set():
@@ -189,11 +236,36 @@ class PersistentConsumer:
             self.failures.append(str(error))
 
 
+def check(
+    producers: Sequence[PersistentProducer],
+    consumers: Sequence[PersistentConsumer],
+    *,
+    beside: Iterable[bytes] = (),
+) -> None:
+    """When they have stopped: nothing failed, and what they noted is as it must be.
+
+    So is what is there by now: the first of the consumers has it read again, from the start.
+    ``beside`` is what others may have sent to the first partition.
+    """
+    noted = [*(each.acknowledged for each in producers), *(each.values for each in consumers)]
+    late = consumers[0].again({value for values in noted for value in values})
+    assert [*_failures(producers), *_failures([*consumers, late])] == []
+    history = history_of(producers, [*consumers, late])
+    for value in beside:
+        history.sent_beside(TopicPartition(late.topic, 0), value)
+    check_history(history)
+
+
+def _failures(clients: Iterable[PersistentProducer | PersistentConsumer]) -> Iterator[str]:
+    for client in clients:
+        yield from client.failures
+
+
 def history_of(
-    topic: str, producers: Iterable[PersistentProducer], consumers: Iterable[PersistentConsumer]
+    producers: Sequence[PersistentProducer], consumers: Sequence[PersistentConsumer]
 ) -> History:
-    """All that they noted, when they have stopped."""
-    history = History()
+    """All that they noted, when they have stopped; the last of them has read it in the end."""
+    history, topic = History(), consumers[-1].topic
     for producer in producers:
         for partition, values in producer.sent.items():
             for value in values:
@@ -201,8 +273,6 @@ def history_of(
         for value, place in producer.acknowledged.items():
             history.acked(TopicPartition(topic, place.partition), place.offset, value)
     for number, consumer in enumerate(consumers):
-        for partition, found in consumer.found.items():
-            for offset, value in found:
-                name = f"consumer {number}"
-                history.polled(name, TopicPartition(topic, partition), offset, value)
+        consumer.tell(history, f"consumer {number}")
+    history.final(f"consumer {len(consumers) - 1}", topic)
     return history

@@ -1,8 +1,8 @@
 """Consumers of confluent-kafka with ``group.protocol=consumer``, polled by turns in one thread.
 
-    with ConsumerFleet(address, topic) as fleet:
+    with ConsumerFleet(address, group, topic) as fleet:
         fleet.add("a"), fleet.add("b")
-        fleet.wait_until(lambda: fleet.has_all(4))
+        fleet.wait_until(lambda: fleet.sizes() == [2, 2])
 
 The fleet knows what each member was given by its callbacks, which come when it is polled.  So for a
 moment two may be shown to have a partition: librdkafka says that it has given up what it has not

@@ -39,15 +39,19 @@ def move(producer: Any, balances: dict[str, int], random: Random, options: Simpl
     transfer = f"{options.name} {random.getrandbits(64):x}"
     is_doomed = random.random() < options.abort_share
     after = {giver: balances[giver] - amount, taker: balances[taker] + amount}
-    producer.begin_transaction()
-    for account, has in after.items():
-        told = {"account": account, "has": has, "transfer": transfer, "is_doomed": is_doomed}
-        producer.produce(
-            options.topic,
-            json.dumps(told),
-            account,
-            partition=int(account) % options.partitions,
+    entries = {
+        account: json.dumps(
+            {"account": account, "has": has, "transfer": transfer, "is_doomed": is_doomed}
         )
+        for account, has in after.items()
+    }
+    places = {account: int(account) % options.partitions for account in after}
+    sent = [[places[account], entry] for account, entry in entries.items()]
+    # Before anything is: who gives up may have sent it.
+    tell("began", transfer=transfer, sent=sent)
+    producer.begin_transaction()
+    for account, entry in entries.items():
+        producer.produce(options.topic, entry, account, partition=places[account])
         # Each is there alone for a moment.
         producer.flush(TIMEOUT_S)
     if is_doomed:

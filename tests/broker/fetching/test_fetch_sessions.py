@@ -74,6 +74,7 @@ async def test_a_reader_of_committed_records_is_told_of_those_that_became_stable
     session = opened(bench, asked(), isolation_level=1)
     assert told(bench.fetched(next_of(session, 1, isolation_level=1))) == []
     end_transaction(partition.log, producer_id=7, commit=True)
+    partition.wake()
     response = bench.fetched(next_of(session, 2, isolation_level=1))
     assert told(response)[0][:2] == (0, "NONE")
     assert told(response)[0][2][0] == b"a"
@@ -294,6 +295,7 @@ async def test_an_idle_session_waits_for_any_of_its_partitions(tmp_path):
     await asyncio.sleep(0)
     append(partitions[2], b"a")
     assert told(await waiting) == [(2, "NONE", [b"a"])]
+    bench.fetched(next_of(session, -1))
     assert not any(partition.waiting for partition in partitions)
 
 

@@ -93,16 +93,11 @@ class FetchPlan:
 
     async def read_in_turns(self) -> None:
         """The same, for many."""
-        self.is_large, is_over = True, False
+        self.is_large = True
         turn = Turn()
-        try:
-            for _ in self.going_over():
-                if turn.is_over:
-                    await turn.next()
-            is_over = True
-        finally:
-            if not is_over:
-                self.forget()
+        for _ in self.going_over():
+            if turn.is_over:
+                await turn.next()
         self.forget_gone()
 
     def forget_gone(self) -> None:

@@ -14,7 +14,7 @@ from tests.support.calls import in_the_end
 from tests.support.fetches import FetchBench, append, asked, lines, numbers, request, told
 from tests.support.hosted_partitions import BROKER
 
-CONSUMER, FOLLOWER = -1, 2
+CONSUMER, FOLLOWER, OTHER = -1, 2, 3
 COUNT = 5
 OUT_OF_ORDER = InvalidFetchSessionEpoch.error.code
 WHO = pytest.mark.parametrize("who", [CONSUMER, FOLLOWER])
@@ -29,11 +29,12 @@ class Scene(FetchBench):
         self.partitions = []
         self.session_id = self.epoch = 0
 
-    async def begin(self, count=COUNT):
+    async def begin(self, count=COUNT, replicas=(BROKER, FOLLOWER)):
         for each in range(count):
-            partition = self.lead(each, replicas=(BROKER, FOLLOWER))
+            partition = self.lead(each, replicas=replicas)
             append(partition)
-            partition.follower_fetched(FOLLOWER, offset=1, start_offset=0)
+            for follower in replicas[1:]:
+                partition.follower_fetched(follower, offset=1, start_offset=0)
             self.partitions.append(partition)
         response = await self.ask(*(asked(each, 1, log_start_offset=0) for each in range(count)))
         self.session_id = response.session_id
@@ -151,11 +152,16 @@ async def test_a_waiting_fetch_that_is_woken_looks_only_at_what_has_stirred(tmp_
 
 
 async def test_who_follows_hears_of_a_watermark_by_its_next_fetch_without_being_woken(tmp_path):
-    scene = await Scene(tmp_path, FOLLOWER).begin()
+    scene = await Scene(tmp_path, FOLLOWER).begin(replicas=(BROKER, FOLLOWER, OTHER))
     append(scene.partitions[2], b"a")
     await scene.ask()
-    await scene.ask(asked(2, 2, log_start_offset=0))  # which moves it
+    await scene.ask(asked(2, 2, log_start_offset=0))
+    for _ in range(2):
+        assert numbers(await scene.ask()) == []
     waiting = await scene.wait()
+    scene.partitions[2].follower_fetched(OTHER, offset=2, start_offset=0)
+    for _ in range(3):
+        await asyncio.sleep(0)
     assert not waiting.done()
     waiting.cancel()
     (line,) = lines(await scene.ask())
@@ -221,14 +227,31 @@ async def test_a_session_that_goes_over_all_in_turns_misses_nothing(
         assert [values for number, _, values in told(answer) if number == 0] == [[b"a"]]
 
 
-async def test_nor_does_one_that_is_woken_by_very_many(tmp_path, monkeypatch):
-    """They are read in turns, between which the first of them stirs again."""
+@pytest.mark.parametrize("turn_s", [turns.TURN_S, 0.0])
+async def test_one_that_waits_for_more_is_woken_by_the_same_partition_again(
+    tmp_path, monkeypatch, turn_s
+):
     scene = await Scene(tmp_path, FOLLOWER).begin()
+    monkeypatch.setattr(turns, "TURN_S", turn_s)
     size = append(scene.partitions[0], b"a")
+    waiting = await scene.wait(min_bytes=4 * size)
+    for steps in (1, 2, 3 * COUNT):
+        for _ in range(steps):
+            await asyncio.sleep(0)
+        assert not waiting.done()
+        append(scene.partitions[0], b"a")
+    async with asyncio.timeout(10):
+        assert told(await waiting) == [(0, "NONE", [b"a"] * 4)]
+
+
+async def test_nothing_is_missed_while_very_many_that_have_stirred_are_read(tmp_path, monkeypatch):
+    """They are read in turns, between which the first of them stirs again."""
     monkeypatch.setattr(turns, "TURN_S", 0.0)
-    for steps in range(2 * COUNT):
-        waiting = await scene.wait(min_bytes=(COUNT + 1 + steps) * size)
-        for partition in scene.partitions[1:] if steps == 0 else ():
+    for steps in range(3 * COUNT):
+        scene = await Scene(tmp_path / str(steps), FOLLOWER).begin()
+        size = append(scene.partitions[0], b"a")
+        waiting = await scene.wait(min_bytes=(COUNT + 1) * size)
+        for partition in scene.partitions[1:]:
             append(partition, b"a")
         for _ in range(steps):
             await asyncio.sleep(0)
@@ -324,17 +347,24 @@ async def test_what_is_forgotten_while_all_are_gone_over_does_not_come_back(tmp_
     assert scene.standing() == [1, 1, 1, 0, 1]
 
 
+@pytest.mark.parametrize("max_wait_ms", [0, 60_000])
+@pytest.mark.parametrize("steps", range(2 * COUNT))
 async def test_a_session_that_is_over_in_the_middle_of_a_fetch_has_left_at_its_end(
-    tmp_path, monkeypatch
+    tmp_path, monkeypatch, steps, max_wait_ms
 ):
     monkeypatch.setattr(turns, "TURN_S", 0.0)
     monkeypatch.setattr(fetch_plan, "FEW", 0)
     scene = await Scene(tmp_path, CONSUMER).begin()
     scene.now_ms += WHOLE_PASS_MS
-    waiting = await scene.wait()
+    answer = scene.asking(max_wait_ms=max_wait_ms)
+    fetching = scene.hosting.background.start(in_the_end(answer))
+    for _ in range(steps):
+        await asyncio.sleep(0)
     scene.sessions._end(scene.session_id)
     for _ in range(3 * COUNT):
         await asyncio.sleep(0)
     scene.grow(0, b"a")
-    assert told(await waiting) == [(0, "NONE", [b"a"])]
+    async with asyncio.timeout(10):
+        response = await fetching
+    assert told(response) == ([(0, "NONE", [b"a"])] if max_wait_ms else [])
     assert scene.standing() == [0] * COUNT

@@ -30,6 +30,7 @@ TURNS = 4 * len(PARTITIONS) + 10
 SOME = st.sampled_from(PARTITIONS)
 SERVER_STEPS = st.one_of(
     st.tuples(st.just("append"), SOME, st.integers(1, 3)),
+    st.tuples(st.just("grow"), SOME, st.integers(1, 3)),
     st.tuples(st.just("replicate"), SOME, st.sampled_from([FOLLOWER, OTHER])),
     st.tuples(st.just("delete"), SOME, st.integers(1, 3)),
     st.tuples(st.just("shrink"), SOME, st.sampled_from([FOLLOWER, OTHER])),
@@ -48,7 +49,8 @@ CLIENT_STEPS = st.one_of(
     st.tuples(st.just("live_again"), SOME, st.just(0)),
 )
 FETCHES = st.tuples(st.just("fetch"), SOME, st.sampled_from([0, 60_000]))
-STEPS = st.lists(st.one_of(SERVER_STEPS, FETCHES, CLIENT_STEPS, FETCHES), max_size=40)
+#: Long enough to become quiet, and to stir again.
+STEPS = st.lists(st.one_of(SERVER_STEPS, FETCHES, CLIENT_STEPS, FETCHES), min_size=20, max_size=50)
 
 
 class Broker(FetchBench):
@@ -78,6 +80,12 @@ class Broker(FetchBench):
     def append(self, index, count):
         if self.partitions[index].leader is not None:
             append(self.partitions[index], *[b"v"] * count)
+
+    def grow(self, index, count):
+        """And all have it at once."""
+        self.append(index, count)
+        for replica_id in (FOLLOWER, OTHER):
+            self.replicate(index, replica_id)
 
     def replicate(self, index, replica_id):
         partition = self.partitions[index]
@@ -264,19 +272,19 @@ def run(who, steps):
         finish(scene())
 
 
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=40)
 @given(STEPS)
 def test_a_consumer_is_told_the_same_at_the_same_time(steps):
     run(CONSUMER, steps)
 
 
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=40)
 @given(STEPS)
 def test_a_follower_is_told_the_same_at_the_same_time_and_noted_alike(steps):
     run(FOLLOWER, steps)
 
 
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=40)
 @given(st.sampled_from([CONSUMER, FOLLOWER]), STEPS)
 def test_so_are_both_if_all_is_read_in_turns(who, steps):
     with mock.patch.object(turns, "TURN_S", 0.0), mock.patch.object(fetch_plan, "FEW", 0):

@@ -27,7 +27,7 @@ from random import randrange
 from struct import Struct
 
 from odradek.broker.call import Peer
-from odradek.broker.fetching.fetch_session import Line, Wanted
+from odradek.broker.fetching.wanted import Line, Wanted
 from odradek.broker.turns import Turn
 from odradek.protocol.errors import (
     CorruptMessage,

@@ -7,7 +7,7 @@ something else now, and those it wants no more.  The answer has a line only for 
     or a high watermark or a log start that the client has not been told yet.
 
 A partition whose records went out goes to the end of the session, so that none starves behind
-others when answers are full.
+others when answers are full.  Which of them are looked at: stirred_partitions.py.
 
 What nobody knows is wanted all the same: it may be created.  But a client that wants too much of
 that is not worth a session.
@@ -20,137 +20,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 
-from odradek.broker.replicas.leader import Heard, LeaderRole, Progress
-from odradek.broker.replicas.partition import Partition
-from odradek.broker.turns import FEW, Turn
-from odradek.protocol.api.fetch import FetchRequest, FetchResponse
+from odradek.broker.fetching.stirred_partitions import AllPartitions, StirredPartitions
+from odradek.broker.fetching.wanted import Key, Wanted
+from odradek.broker.replicas.leader import Heard
 from odradek.protocol.errors import InvalidFetchSessionEpoch
-from odradek.protocol.types import ZERO_UUID, Uuid
 
 NO_SESSION = 0
 #: What asks for a new session, and what ends one or does without.
 INITIAL_EPOCH, FINAL_EPOCH = 0, -1
 _EPOCH_MAX = 2**31 - 1
-NOT_TOLD = -1
 #: How many partitions that are not here a session may have.
 ABSENT_MAX = 1000
-
-Asked = FetchRequest.Topic.Partition
-Line = FetchResponse.Topic.Partition
-#: A topic's name, or its id in versions that have ids, and the partition's number.
-Key = tuple[str | Uuid, int]
-
-
-class Wanted:
-    """A partition that somebody wants to read.
-
-    ``line`` is what was found last.  If that was nothing, ``role`` is the leader's role of then: as
-    long as it lasts, and what was told is still so, there is still nothing for whoever reads
-    committed records only, if ``is_committed``, or for others.
-    """
-
-    __slots__ = (
-        "asked",
-        "is_committed",
-        "line",
-        "partition",
-        "progress",
-        "role",
-        "told_high_watermark",
-        "told_start_offset",
-        "topic",
-        "topic_id",
-    )
-
-    def __init__(self, topic: str | None, topic_id: Uuid, asked: Asked) -> None:
-        """``topic`` is None as long as it is not known which name belongs to the id."""
-        self.topic = topic
-        self.topic_id = topic_id
-        self.asked = asked
-        self.partition: Partition | None = None
-        self.role: LeaderRole | None = None
-        #: Of the follower that wants it, once that has been noted.
-        self.progress: Progress | None = None
-        self.is_committed = False
-        self.told_high_watermark = NOT_TOLD
-        self.told_start_offset = NOT_TOLD
-        self.line: Line | None = None
-
-    @property
-    def key(self) -> Key:
-        name = self.topic_id if self.topic_id != ZERO_UUID else self.topic
-        assert name is not None, self
-        return name, self.asked.partition
-
-    def ask(self, asked: Asked) -> None:
-        """From another offset, or in another epoch, than before."""
-        if asked.current_leader_epoch != self.asked.current_leader_epoch:
-            # The last answer may have come when its epoch was over, and not have been taken.
-            self.told_high_watermark = NOT_TOLD
-        self.asked = asked
-        self.role = None
-
-    def forgotten(self) -> None:
-        """The session that wanted it does so no more."""
-        if self.progress is not None:
-            self.progress.leave_session()
-
-    def tell(self) -> bool:
-        """Note what the client is being told; False if it knows all of it already."""
-        line = self.line
-        assert line is not None, self
-        is_news = bool(line.records) or line.error_code != 0 or line.diverging_epoch.epoch >= 0
-        is_news = is_news or line.preferred_read_replica >= 0
-        if line.high_watermark != self.told_high_watermark:
-            is_news = True
-        if line.log_start_offset != self.told_start_offset:
-            is_news = True
-        self.told_start_offset = line.log_start_offset
-        self.told_high_watermark = line.high_watermark
-        return is_news
-
-
-def wanted_in(request: FetchRequest, *, has_ids: bool) -> dict[Key, Wanted]:
-    """In the order of the request; of one that is named twice, what is said last."""
-    wanted: dict[Key, Wanted] = {}
-    for topic in request.topics:
-        _want(wanted, topic, topic.partitions, has_ids=has_ids)
-    return wanted
-
-
-async def wanted_in_turns(request: FetchRequest, *, has_ids: bool) -> dict[Key, Wanted]:
-    """The same, for many."""
-    wanted: dict[Key, Wanted] = {}
-    turn = Turn()
-    for topic in request.topics:
-        for begin in range(0, len(topic.partitions), FEW):
-            _want(wanted, topic, topic.partitions[begin : begin + FEW], has_ids=has_ids)
-            if turn.is_over:
-                await turn.next()
-    return wanted
-
-
-def _want(
-    wanted: dict[Key, Wanted],
-    topic: FetchRequest.Topic,
-    partitions: Iterable[Asked],
-    *,
-    has_ids: bool,
-) -> None:
-    topic_id = topic.topic_id
-    name = None if has_ids else topic.topic
-    for asked in partitions:
-        wanted[topic_id if has_ids else topic.topic, asked.partition] = Wanted(
-            name, topic_id, asked
-        )
-
-
-def forgotten_in(request: FetchRequest, *, has_ids: bool) -> list[Key]:
-    return [
-        (topic.topic_id if has_ids else topic.topic, index)
-        for topic in request.forgotten_topics_data
-        for index in topic.partitions
-    ]
 
 
 def epoch_after(epoch: int) -> int:
@@ -171,12 +51,14 @@ class FetchSession:
         "last_used_ms",
         "partitions",
         "size",
+        "stirred",
     )
 
     def __init__(
         self,
         session_id: int,
         partitions: dict[Key, Wanted],
+        stirred: StirredPartitions,
         *,
         is_privileged: bool,
         has_ids: bool,
@@ -185,6 +67,7 @@ class FetchSession:
         """``is_privileged``: a follower, whose session consumers do not drive out."""
         self.id = session_id
         self.partitions = partitions
+        self.stirred = stirred
         self.is_privileged = is_privileged
         self.has_ids = has_ids
         self.created_ms = self.last_used_ms = now_ms
@@ -199,19 +82,22 @@ class FetchSession:
         for key, new in wanted.items():
             known = partitions.get(key)
             if known is None:
-                partitions[key] = new
+                partitions[key] = known = new
             else:
                 known.ask(new.asked)
+            self.stirred.add(known)
         for key in forgotten:
             gone = partitions.pop(key, None)
             if gone is not None:
                 gone.forgotten()
+                self.stirred.remove(gone)
 
     def move_to_end(self, wanted: Wanted) -> None:
         """Unless it was forgotten while the answer waited."""
         key = wanted.key
         if self.partitions.pop(key, None) is not None:
             self.partitions[key] = wanted
+            self.stirred.move_to_end(wanted)
 
 
 def has_too_many_absent(found: Sequence[Wanted]) -> bool:
@@ -225,8 +111,8 @@ class SessionlessFetch:
 
     heard = None
 
-    def __init__(self, wanted: dict[Key, Wanted]) -> None:
-        self.wanted = list(wanted.values())
+    def __init__(self, wanted: AllPartitions) -> None:
+        self.wanted = wanted
         self.session_id = NO_SESSION
 
     def settle(self, found: list[Wanted]) -> list[Wanted]:
@@ -239,12 +125,12 @@ class IncrementalFetch:
 
     __slots__ = ("_end", "_epoch", "_session", "heard", "session_id", "wanted")
 
-    def __init__(self, session: FetchSession, end: Callable[[FetchSession], None]) -> None:
+    def __init__(self, session: FetchSession, end: Callable[[int], None]) -> None:
         """The request has been taken into the session, which ``end`` forgets."""
         self._session = session
         self._end = end
         self._epoch = session.epoch
-        self.wanted = list(session.partitions.values())
+        self.wanted = session.stirred
         self.session_id = session.id
         self.heard = session.heard
 
@@ -254,7 +140,7 @@ class IncrementalFetch:
         if session.epoch != self._epoch:
             raise InvalidFetchSessionEpoch(f"session {session.id} is in epoch {session.epoch} now")
         if has_too_many_absent(found):
-            self._end(session)
+            self._end(session.id)
         told = [wanted for wanted in found if wanted.tell()]
         for wanted in told:
             if wanted.line is not None and wanted.line.records:

@@ -25,15 +25,17 @@ from odradek.broker.fetching.fetch_session import (
     NO_SESSION,
     FetchSession,
     IncrementalFetch,
-    Key,
     SessionlessFetch,
-    Wanted,
     epoch_after,
-    forgotten_in,
     has_too_many_absent,
-    wanted_in,
-    wanted_in_turns,
 )
+from odradek.broker.fetching.stirred_partitions import (
+    WHOLE_PASS_MS,
+    AllPartitions,
+    Asker,
+    StirredPartitions,
+)
+from odradek.broker.fetching.wanted import Key, Wanted, forgotten_in, wanted_in, wanted_in_turns
 from odradek.protocol.api.fetch import FetchRequest
 from odradek.protocol.errors import (
     FetchSessionIdNotFound,
@@ -50,10 +52,16 @@ class FetchSessions:
     """Sessions by id, the one that was not used for longest first."""
 
     def __init__(
-        self, *, slots: int, now_ms: Callable[[], int], eviction_ms: int = EVICTION_MS
+        self,
+        *,
+        slots: int,
+        now_ms: Callable[[], int],
+        eviction_ms: int = EVICTION_MS,
+        whole_pass_ms: int = WHOLE_PASS_MS,
     ) -> None:
         self._slots = slots
         self._eviction_ms = eviction_ms
+        self._whole_pass_ms = whole_pass_ms
         self._now_ms = now_ms
         self._sessions: dict[int, FetchSession] = {}
         self.evicted_count = 0
@@ -82,19 +90,20 @@ class FetchSessions:
     def _open(
         self, request: FetchRequest, wanted: dict[Key, Wanted], *, has_ids: bool
     ) -> OpenFetch:
-        epoch = request.session_epoch
+        epoch, asker = request.session_epoch, _asker_of(request)
         if epoch == FINAL_EPOCH:
-            self._sessions.pop(request.session_id, None)
-            return SessionlessFetch(wanted)
+            self._end(request.session_id)
+            return SessionlessFetch(AllPartitions(wanted, is_follower=asker.is_follower))
         if epoch == INITIAL_EPOCH:
-            self._sessions.pop(request.session_id, None)
-            return FullFetch(self, wanted, is_privileged=_is_follower(request), has_ids=has_ids)
+            self._end(request.session_id)
+            return FullFetch(self, wanted, asker, has_ids=has_ids)
         session = self._next_in(request, has_ids=has_ids)
         session.update(wanted, forgotten_in(request, has_ids=has_ids))
         if not session.partitions:
-            del self._sessions[session.id]
-            return SessionlessFetch(wanted)
+            self._end(session.id)
+            return SessionlessFetch(AllPartitions(wanted, is_follower=asker.is_follower))
         self._touch(session)
+        session.stirred.asked_by(asker)
         session.epoch = epoch_after(session.epoch)
         return IncrementalFetch(session, self._end)
 
@@ -118,16 +127,19 @@ class FetchSessions:
         self._sessions[session.id] = self._sessions.pop(session.id)
 
     def create(
-        self, partitions: dict[Key, Wanted], *, is_privileged: bool, has_ids: bool
+        self, partitions: dict[Key, Wanted], asker: Asker, *, has_ids: bool
     ) -> FetchSession | None:
         """None if there is no slot for it."""
-        now_ms = self._now_ms()
+        now_ms, is_privileged = self._now_ms(), asker.is_follower
         is_full = len(self._sessions) >= self._slots
         if is_full and not self._evict(len(partitions), is_privileged=is_privileged, now_ms=now_ms):
             return None
         session = FetchSession(
             self._new_id(),
             partitions,
+            StirredPartitions(
+                partitions, asker, now_ms=self._now_ms, whole_pass_ms=self._whole_pass_ms
+            ),
             is_privileged=is_privileged,
             has_ids=has_ids,
             now_ms=now_ms,
@@ -156,12 +168,15 @@ class FetchSessions:
         is_old = session.last_used_ms - session.created_ms > self._eviction_ms
         return is_old or (to_privileged and not session.is_privileged)
 
-    def _end(self, session: FetchSession) -> None:
-        self._sessions.pop(session.id, None)
-
     def _remove(self, session: FetchSession) -> None:
-        del self._sessions[session.id]
+        self._end(session.id)
         self.evicted_count += 1
+
+    def _end(self, session_id: int) -> None:
+        """If there is one: nothing of it stays behind at its partitions."""
+        session = self._sessions.pop(session_id, None)
+        if session is not None:
+            session.stirred.end()
 
     def _new_id(self) -> int:
         """At random, lest a client that was restarted, or misled, hits upon another's."""
@@ -174,7 +189,7 @@ class FetchSessions:
 class FullFetch:
     """All is asked for, all is answered, and remembered in a new session if there is a slot."""
 
-    __slots__ = ("_has_ids", "_is_privileged", "_sessions", "session_id", "wanted")
+    __slots__ = ("_asker", "_has_ids", "_sessions", "session_id", "wanted")
 
     heard = None
 
@@ -182,14 +197,14 @@ class FullFetch:
         self,
         sessions: FetchSessions,
         wanted: dict[Key, Wanted],
+        asker: Asker,
         *,
-        is_privileged: bool,
         has_ids: bool,
     ) -> None:
-        self.wanted = list(wanted.values())
+        self.wanted = AllPartitions(wanted, is_follower=asker.is_follower)
         self.session_id = NO_SESSION
         self._sessions = sessions
-        self._is_privileged = is_privileged
+        self._asker = asker
         self._has_ids = has_ids
 
     def settle(self, found: list[Wanted]) -> list[Wanted]:
@@ -197,9 +212,7 @@ class FullFetch:
         if has_too_many_absent(found):
             return found
         session = self._sessions.create(
-            {wanted.key: wanted for wanted in found},
-            is_privileged=self._is_privileged,
-            has_ids=self._has_ids,
+            {wanted.key: wanted for wanted in found}, self._asker, has_ids=self._has_ids
         )
         if session is not None:
             self.session_id = session.id
@@ -217,5 +230,5 @@ def replica_in(request: FetchRequest) -> int:
     return max(request.replica_id, request.replica_state.replica_id)
 
 
-def _is_follower(request: FetchRequest) -> bool:
-    return replica_in(request) >= 0
+def _asker_of(request: FetchRequest) -> Asker:
+    return Asker(replica_in(request), request.replica_state.replica_epoch, request.isolation_level)

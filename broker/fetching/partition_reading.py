@@ -18,7 +18,7 @@ from struct import Struct
 from typing import Protocol
 
 from odradek.broker.fetching.closest_replica import ClosestReplica, Place
-from odradek.broker.fetching.fetch_session import Asked, Line, Wanted
+from odradek.broker.fetching.wanted import Asked, Line, Wanted
 from odradek.broker.replicas.leader import Heard, LeaderRole
 from odradek.broker.replicas.partition import NO_LEADER_EPOCH, Partition
 from odradek.broker.replicas.portion import Portion

@@ -16,7 +16,6 @@ from odradek.broker.call import Call, Parked, Promised
 from odradek.broker.fetching import down_conversion
 from odradek.broker.fetching.closest_replica import Place
 from odradek.broker.fetching.fetch_plan import FetchPlan
-from odradek.broker.fetching.fetch_session import Line, Wanted
 from odradek.broker.fetching.fetch_sessions import FetchSessions, OpenFetch, replica_in
 from odradek.broker.fetching.fetch_wait import FetchWait
 from odradek.broker.fetching.partition_reading import (
@@ -26,6 +25,7 @@ from odradek.broker.fetching.partition_reading import (
     Terms,
     Topics,
 )
+from odradek.broker.fetching.wanted import Line, Wanted
 from odradek.broker.handlers.leader_hints import Cluster as Leaders
 from odradek.broker.handlers.leader_hints import LeaderHints
 from odradek.broker.turns import FEW
@@ -131,15 +131,21 @@ class Answering:
 
     def _answer_later(self, plan: FetchPlan) -> Parked[FetchResponse]:
         timeout_s = self._call.request.max_wait_ms / 1000
-        if plan.is_large or down_conversion.is_old(self._call.version):
-            return Parked(partial(self._wait, plan, timeout_s))
-        return Promised(FetchWait(plan, timeout_s).over, partial(self._waited, plan))
-
-    async def _wait(self, plan: FetchPlan, timeout_s: float) -> FetchResponse:
-        await plan.wait_until_enough(timeout_s)
         if down_conversion.is_old(self._call.version):
-            return await self.converted(plan)
-        return self.response(plan)
+            return Parked(partial(self._convert_later, plan, timeout_s))
+        wait = FetchWait(plan, timeout_s)
+        if plan.is_large:
+            wait.wake()  # others had their turn while it was read
+        return Promised(wait.over, partial(self._waited, plan))
+
+    async def _convert_later(self, plan: FetchPlan, timeout_s: float) -> FetchResponse:
+        wait = FetchWait(plan, timeout_s)
+        wait.wake()  # it was read before it was parked
+        failure = await wait.over
+        if failure is not None:
+            raise failure
+        plan.forget_gone()
+        return await self.converted(plan)
 
     def _waited(self, plan: FetchPlan, failure: Exception | None) -> FetchResponse:
         if failure is not None:

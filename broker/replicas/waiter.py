@@ -11,7 +11,7 @@ from typing import Protocol
 
 
 class Waiter(Protocol):
-    """Stands at a partition until it goes by itself."""
+    """Stands at a partition until it goes by itself, which may be as soon as it is woken."""
 
     def wake(self) -> None:
         """To look again, but not within this call: an append may wake very many."""
@@ -39,5 +39,5 @@ def leave(waiter: Waiter, places: Iterable[set[Waiter]]) -> None:
 
 
 def wake_all(waiting: set[Waiter]) -> None:
-    for each in waiting:
+    for each in tuple(waiting):
         each.wake()

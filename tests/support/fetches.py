@@ -7,6 +7,7 @@ from typing import Any
 from odradek.broker.call import Call
 from odradek.broker.fetching.fetch_sessions import FetchSessions
 from odradek.broker.fetching.partition_reading import Policy
+from odradek.broker.fetching.stirred_partitions import WHOLE_PASS_MS
 from odradek.broker.handlers import fetch
 from odradek.broker.metadata.picture import Node
 from odradek.broker.replicas.partition import Partition
@@ -57,11 +58,19 @@ class SeenCluster:
 class FetchBench:
     """A broker's fetching, on the logs of a replica manager."""
 
-    def __init__(self, *paths: Path, slots: int = 1000, **settings: Any) -> None:
+    def __init__(
+        self,
+        *paths: Path,
+        slots: int = 1000,
+        whole_pass_ms: int = WHOLE_PASS_MS,
+        **settings: Any,
+    ) -> None:
         self.hosting = Hosting(*paths, **settings)
         self.cluster = SeenCluster(self.hosting)
         self.now_ms = NOW_MS
-        self.sessions = FetchSessions(slots=slots, now_ms=lambda: self.now_ms)
+        self.sessions = FetchSessions(
+            slots=slots, now_ms=lambda: self.now_ms, whole_pass_ms=whole_pass_ms
+        )
         self.throttle = Throttle(Rate(windows=11, window_s=1, now_s=lambda: self.now_ms / 1000))
         self.policy = Policy(50 << 20, self.throttle)
 

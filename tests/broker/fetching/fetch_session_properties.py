@@ -7,6 +7,7 @@ from tempfile import TemporaryDirectory
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from odradek.broker.fetching.stirred_partitions import WHOLE_PASS_MS
 from odradek.protocol.api.fetch import FetchRequest
 from tests.support.fetches import FetchBench, append, asked, lines, request, values
 from tests.support.hosted_partitions import BROKER
@@ -71,6 +72,7 @@ class Client:
     def delete(self, index, count):
         log = self.partitions[index].log
         log.advance_start(min(log.high_watermark, log.start_offset + count))
+        self.bench.now_ms += WHOLE_PASS_MS  # it wakes nobody
 
     def consume(self, index, count):
         self.offsets[index] += count

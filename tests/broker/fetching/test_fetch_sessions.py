@@ -10,11 +10,13 @@ from odradek.broker.fetching.fetch_session import epoch_after
 from odradek.broker.fetching.fetch_sessions import EVICTION_MS
 from odradek.protocol.api.fetch import FetchRequest
 from odradek.protocol.error_codes import ErrorCode
+from odradek.protocol.records.control import EndTransactionMarker, marker_batch
 from odradek.protocol.types import Uuid
+from odradek.storage.producers.append import AppendOrigin
 from tests.support.calls import in_the_end
 from tests.support.fetches import FetchBench, append, asked, errors, numbers, request, told
 from tests.support.hosted_partitions import BROKER
-from tests.support.logs import end_transaction
+from tests.support.logs import NOW_MS
 
 OTHER = 2
 AN_ID, ANOTHER_ID = Uuid(bytes([1] * 16)), Uuid(bytes([2] * 16))
@@ -73,7 +75,10 @@ async def test_a_reader_of_committed_records_is_told_of_those_that_became_stable
     append(partition, b"a", producer_id=7, producer_epoch=0, base_sequence=0, is_transactional=True)
     session = opened(bench, asked(), isolation_level=1)
     assert told(bench.fetched(next_of(session, 1, isolation_level=1))) == []
-    end_transaction(partition.log, producer_id=7, commit=True)
+    marker = marker_batch(
+        EndTransactionMarker(True, 0), timestamp=NOW_MS, producer_id=7, producer_epoch=0
+    )
+    partition.append(marker, acks=1, now_ms=NOW_MS, origin=AppendOrigin.COORDINATOR)
     response = bench.fetched(next_of(session, 2, isolation_level=1))
     assert told(response)[0][:2] == (0, "NONE")
     assert told(response)[0][2][0] == b"a"
@@ -294,6 +299,7 @@ async def test_an_idle_session_waits_for_any_of_its_partitions(tmp_path):
     await asyncio.sleep(0)
     append(partitions[2], b"a")
     assert told(await waiting) == [(2, "NONE", [b"a"])]
+    bench.fetched(next_of(session, -1))
     assert not any(partition.waiting for partition in partitions)
 
 

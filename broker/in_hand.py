@@ -65,8 +65,8 @@ def _name(task: asyncio.Task[object]) -> str:
 def _waiting(partition: Partition) -> Counts:
     """Without those of whom there are none."""
     found = {
-        "consumers": len(partition.waiting),
-        "followers": len(partition.waiting_followers),
+        "consumers": sum(each.is_waiting for each in partition.waiting),
+        "followers": sum(each.is_waiting for each in partition.waiting_followers),
         "producers": partition.high_watermark.waiting,
         "flushes": partition.synced.waiting,
     }

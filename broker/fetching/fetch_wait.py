@@ -19,6 +19,7 @@ from odradek.broker.turns import Turn
 class FetchWait:
     """Ends when there is enough, when the time is over, or when ``over`` is cancelled."""
 
+    is_waiting = True
     __slots__ = ("_is_due", "_is_late", "_loop", "_pass", "_plan", "_timer", "over")
 
     def __init__(self, plan: FetchPlan, timeout_s: float) -> None:

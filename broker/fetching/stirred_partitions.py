@@ -177,6 +177,10 @@ class StirredPartitions:
 
     # What partitions say
 
+    @property
+    def has_fetch(self) -> bool:
+        return bool(self._waiters)
+
     def stirs(self, wanted: Wanted) -> None:
         self._stirred[wanted] = None
         for waiter in self._waiters:

@@ -26,6 +26,10 @@ Key = tuple[str | Uuid, int]
 class Watch(Protocol):
     """Of a session, which wants to know when one of its partitions has stirred."""
 
+    @property
+    def has_fetch(self) -> bool:
+        """Whether one waits."""
+
     def stirs(self, wanted: Wanted, /) -> None: ...
 
 
@@ -107,6 +111,10 @@ class Wanted:
         if self._place is not None:
             self._place.discard(self)
             self._place = None
+
+    @property
+    def is_waiting(self) -> bool:
+        return self.watch is not None and self.watch.has_fetch
 
     def wake(self) -> None:
         """Once: many sessions whose clients have gone should not burden every append."""

@@ -13,6 +13,10 @@ from typing import Protocol
 class Waiter(Protocol):
     """Stands at a partition until it goes by itself, which may be as soon as it is woken."""
 
+    @property
+    def is_waiting(self) -> bool:
+        """Not if it only stands there for whoever will."""
+
     def wake(self) -> None:
         """To look again, but not within this call: an append may wake very many."""
 
@@ -20,6 +24,7 @@ class Waiter(Protocol):
 class Stir(asyncio.Event):
     """For a task that waits."""
 
+    is_waiting = True
     wake = asyncio.Event.set
 
     async def next(self) -> None:

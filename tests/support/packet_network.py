@@ -21,6 +21,7 @@ Owner: the thread of the test; packets have one of their own.
 from __future__ import annotations
 
 import heapq
+import math
 import os
 import random
 import select
@@ -110,10 +111,13 @@ class PacketNetwork(Links):
     # Packets
 
     def _carry(self) -> None:
-        waiting = [self._wake, *{*self._devices.values()}]
+        waiting = select.poll()  # not select.select: a long run has descriptors above 1,023
+        for each in (self._wake, *self._devices.values()):
+            waiting.register(each, select.POLLIN)
         while True:
             left_s = max(0.0, self._late[0][0] - time.monotonic()) if self._late else None
-            ready, _, _ = select.select(waiting, [], [], left_s)
+            found = waiting.poll(None if left_s is None else math.ceil(1000 * left_s))
+            ready = [each for each, _ in found]
             if self._wake in ready:
                 return
             for each in ready:

@@ -7,9 +7,11 @@ import pytest
 from odradek.broker import turns
 from odradek.broker.fetching import fetch_plan, fetch_session
 from odradek.broker.fetching.fetch_plan import FetchPlan
-from odradek.broker.fetching.stirred_partitions import WHOLE_PASS_MS
+from odradek.broker.fetching.stirred_partitions import WHOLE_PASS_MS, Asker, StirredPartitions
+from odradek.broker.fetching.wanted import Wanted
 from odradek.protocol.api.fetch import FetchRequest
 from odradek.protocol.errors import InvalidFetchSessionEpoch
+from odradek.protocol.types import ZERO_UUID
 from tests.support.calls import in_the_end
 from tests.support.fetches import FetchBench, append, asked, lines, numbers, request, told
 from tests.support.hosted_partitions import BROKER
@@ -368,3 +370,15 @@ async def test_a_session_that_is_over_in_the_middle_of_a_fetch_has_left_at_its_e
         response = await fetching
     assert told(response) == ([(0, "NONE", [b"a"])] if max_wait_ms else [])
     assert scene.standing() == [0] * COUNT
+
+
+async def test_what_stands_for_a_session_waits_only_while_a_fetch_does():
+    stirred = StirredPartitions({}, Asker(CONSUMER, -1, 0), now_ms=lambda: 0)
+    wanted, fetch = Wanted("events", ZERO_UUID, asked(0, 1)), object()
+    assert not wanted.is_waiting
+    stirred.add(wanted)
+    assert not wanted.is_waiting
+    stirred.stand(fetch)
+    assert wanted.is_waiting
+    stirred.leave(fetch)
+    assert not wanted.is_waiting

@@ -20,6 +20,8 @@ Owner: the event loop.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from itertools import count
+from operator import attrgetter
 from typing import NamedTuple
 
 from odradek.broker.fetching.wanted import Key, Wanted
@@ -28,6 +30,7 @@ from odradek.broker.replicas.waiter import Waiter, leave, stand
 #: How late a client may be told of what wakes nobody.  It is less than a fetch waits as a rule, so
 #: an idle session goes over all of its partitions no more often than it would by its fetches.
 WHOLE_PASS_MS = 200
+_rank = attrgetter("rank")
 
 
 class Asker(NamedTuple):
@@ -88,6 +91,7 @@ class StirredPartitions:
         "_is_over",
         "_now_ms",
         "_partitions",
+        "_ranks",
         "_stirred",
         "_waiters",
         "_whole_pass_ms",
@@ -108,8 +112,8 @@ class StirredPartitions:
         self._whole_pass_ms = whole_pass_ms
         #: When the last pass over all of them began.
         self._gone_over_ms = now_ms()
-        #: In the order in which they are read.
-        self._stirred: dict[Wanted, None] = {}
+        self._stirred: set[Wanted] = set()
+        self._ranks = count()
         #: The fetches that wait; one, unless the client sent another before it was answered.
         self._waiters: set[Waiter] = set()
         self._is_over = False
@@ -126,17 +130,16 @@ class StirredPartitions:
 
     def add(self, wanted: Wanted) -> None:
         """It is new, or something else is wanted of it."""
-        wanted.watch = self
-        self._stirred[wanted] = None
+        if wanted.watch is not self:
+            wanted.watch, wanted.rank = self, next(self._ranks)
+        self._stirred.add(wanted)
 
     def remove(self, wanted: Wanted) -> None:
-        self._stirred.pop(wanted, None)
+        self._stirred.discard(wanted)
         wanted.leave()
 
     def move_to_end(self, wanted: Wanted) -> None:
-        if wanted in self._stirred:
-            del self._stirred[wanted]
-            self._stirred[wanted] = None
+        wanted.rank = next(self._ranks)
 
     def asked_by(self, asker: Asker) -> None:
         if asker != self._asker:
@@ -152,17 +155,18 @@ class StirredPartitions:
     # What its fetches say
 
     def due(self) -> list[Wanted]:
+        """In the order of the session."""
         now_ms = self._now_ms()
         if now_ms - self._gone_over_ms >= self._whole_pass_ms:
             self._gone_over_ms = now_ms
             self._rouse()
-        return list(self._stirred)
+        return sorted(self._stirred, key=_rank)
 
     def pass_over(self, wanted: Wanted) -> None:
         """It was found quiet just now: nothing can have stirred since."""
         # It may have been forgotten since it was due.
         if wanted in self._stirred and not self._is_over:
-            del self._stirred[wanted]
+            self._stirred.discard(wanted)
             wanted.stand(is_follower=self._asker.is_follower)
 
     def stand(self, waiter: Waiter) -> None:
@@ -182,13 +186,12 @@ class StirredPartitions:
         return bool(self._waiters)
 
     def stirs(self, wanted: Wanted) -> None:
-        self._stirred[wanted] = None
+        self._stirred.add(wanted)
         for waiter in self._waiters:
             waiter.wake()
 
     def _rouse(self) -> None:
-        """All, in the order of the session."""
-        self._stirred = dict.fromkeys(self._partitions.values())
+        self._stirred.update(self._partitions.values())
 
     def _leave_if_over(self) -> None:
         if self._is_over and not self._waiters:

@@ -50,6 +50,7 @@ class Wanted:
         "line",
         "partition",
         "progress",
+        "rank",
         "role",
         "told_high_watermark",
         "told_start_offset",
@@ -72,6 +73,8 @@ class Wanted:
         self.told_start_offset = NOT_TOLD
         self.line: Line | None = None
         self.watch: Watch | None = None
+        #: Its place in the order of the session.
+        self.rank = 0
         #: Where it stands, if it does.
         self._place: set[Waiter] | None = None
 

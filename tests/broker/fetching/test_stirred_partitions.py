@@ -382,3 +382,10 @@ async def test_what_stands_for_a_session_waits_only_while_a_fetch_does():
     assert wanted.is_waiting
     stirred.leave(fetch)
     assert not wanted.is_waiting
+
+
+async def test_what_has_stirred_is_told_in_the_order_of_the_session(tmp_path):
+    scene = await Scene(tmp_path, FOLLOWER).begin()
+    for each in (3, 1):
+        append(scene.partitions[each])
+    assert numbers(await scene.ask()) == [1, 3]

@@ -4,7 +4,9 @@
     strays    of no topic that there is, or assigned to others: as Kafka on ZooKeeper, we keep their
               logs and touch nothing
     lost      no log lies here, though this broker was the last to be in sync, and others have
-              replicas: a disk was replaced, or a directory emptied
+              replicas: a disk was replaced, or a directory emptied.  Where no log lies at all, to
+              have been in sync is enough: all may have stopped at once, and this one be the first
+              to come back
 
 A topic that is being deleted is none of them: its logs go when the controller says so.
 
@@ -14,7 +16,7 @@ who may have all that was ever acknowledged, cut theirs to that.
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable
+from collections.abc import Collection, Iterable
 from typing import NamedTuple
 
 from odradek.controller.metadata_reads import MetadataReads
@@ -52,7 +54,7 @@ async def hosted(
 
 
 async def lost(
-    store: MetadataStore, logs: Container[TopicPartition], *, broker_id: int
+    store: MetadataStore, logs: Collection[TopicPartition], *, broker_id: int
 ) -> set[TopicPartition]:
     """To be asked before this broker is registered.  StoreError if the tree cannot be read."""
     tree = MetadataReads(store)
@@ -66,4 +68,8 @@ async def lost(
         and (where := TopicPartition(topic, number)) not in logs
     ]
     leaderships = await tree.leaderships(missing)
-    return {where for where, found in leaderships.items() if found.isr == (broker_id,)}
+    return {
+        where
+        for where, found in leaderships.items()
+        if found.isr == (broker_id,) or (not logs and broker_id in found.isr)
+    }

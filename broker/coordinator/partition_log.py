@@ -117,8 +117,8 @@ class PartitionLog:
 
     @property
     def is_settled(self) -> bool:
-        """Whether all that was appended is replicated."""
-        return self.partition.high_watermark.value >= self.partition.hosted.log.end_offset
+        """Whether all that was appended is on all that are in sync."""
+        return self.partition.is_on_all_in_sync(self.partition.hosted.log.end_offset)
 
     # Appending
 
@@ -194,7 +194,7 @@ class PartitionLog:
         Raises NotLeader once another leads: in a new epoch of this leader it is waited on.
         """
         end, watermark = self.end_offset, self.partition.high_watermark
-        while watermark.value < end:
+        while not self.partition.is_on_all_in_sync(end):
             try:
                 await watermark.wait_for(
                     end, timeout_s=self._means.options.commit_timeout_ms / 1000

@@ -5,6 +5,7 @@ partition.py         one: its role, its log, who waits for it
 portion.py           what is found when it is read
 leader.py            what its leader knows: who is in sync, and how far
 in_sync.py           the controller asked to agree on who is in sync
+alone.py             nobody to ask, where there is no other broker
 fetchers.py          which connection fetches what this broker follows
 fetcher.py           one of them: fetch, append, cut
 following.py         all that it fetches, and what of that to look at now

@@ -85,7 +85,7 @@ class FollowerSession:
 
     def _changes(self) -> tuple[dict[TopicPartition, Wanted], dict[TopicPartition, Wanted]]:
         """Since the last request: what to ask for from now on, and what to forget."""
-        changed, gone = {}, {}
+        changed, gone, by_ids = {}, {}, self.has_ids
         for where, before in self._before.items():
             wanted = self._wanted.get(where)
             if wanted is before:
@@ -93,7 +93,10 @@ class FollowerSession:
             if wanted is not None:
                 changed[where] = wanted
             # A topic that was made again has another id: under the old one it is to be forgotten.
-            if before is not None and (wanted is None or wanted.topic_id != before.topic_id):
+            # By names it would be forgotten altogether.
+            if before is not None and (
+                wanted is None or (by_ids and wanted.topic_id != before.topic_id)
+            ):
                 gone[where] = before
         return changed, gone
 

@@ -21,6 +21,7 @@ from collections.abc import Callable, Iterable
 from typing import Protocol
 
 from odradek.broker.metadata.internal_topics import INTERNAL_TOPICS
+from odradek.broker.replicas.alone import Alone
 from odradek.broker.replicas.leader import NOT_TOLD, Heard, LeaderRole, Progress
 from odradek.broker.replicas.portion import Portion, aborted_in
 from odradek.broker.replicas.waiter import Waiter, wake_all
@@ -69,7 +70,7 @@ class Partition:
         in_sync: InSync | None = None,
     ) -> None:
         self.use(hosted)
-        self._in_sync: InSync = in_sync or _Alone()
+        self._in_sync: InSync = in_sync or Alone()
         self.topic_partition: TopicPartition = hosted.partition
         self.is_internal = hosted.partition.topic in INTERNAL_TOPICS
         self.leader: LeaderRole | None = None
@@ -254,23 +255,33 @@ class Partition:
 
     def _advance(self) -> bool:
         """Move the high watermark to where all in sync have come; whether it has moved."""
-        role, log = self.leader, self.hosted.log
-        assert role is not None
-        if len(role.replicas) == 1:
-            reached: int | None = log.end_offset
-        else:
-            reached = role.replicated_up_to(
-                log.end_offset,
-                wanted=log.settings.min_insync_replicas,
-                now_ms=self._in_sync.now_ms(),
-                lag_max_ms=self._in_sync.lag_max_ms,
-                is_eligible=self._in_sync.is_eligible,
-            )
+        log = self.hosted.log
+        reached = self._reached(wanted=log.settings.min_insync_replicas)
         if reached is None or reached <= log.high_watermark:
             return False
         log.advance_high_watermark(reached)
         self.high_watermark.advance(reached)
         return True
+
+    def _reached(self, *, wanted: int) -> int | None:
+        role, log = self.leader, self.hosted.log
+        assert role is not None
+        if len(role.replicas) == 1:
+            return log.end_offset
+        return role.replicated_up_to(
+            log.end_offset,
+            wanted=wanted,
+            now_ms=self._in_sync.now_ms(),
+            lag_max_ms=self._in_sync.lag_max_ms,
+            is_eligible=self._in_sync.is_eligible,
+        )
+
+    def is_on_all_in_sync(self, end: int) -> bool:
+        """Also while those are too few, and the watermark stands still: no other could lead."""
+        if self.high_watermark.value >= end:
+            return True
+        reached = None if self.leader is None else self._reached(wanted=1)
+        return reached is not None and reached >= end
 
     def follower_fetched(
         self,
@@ -382,18 +393,3 @@ class Partition:
             return Portion(
                 region, log.high_watermark, log.last_stable_offset, log.start_offset, aborted
             )
-
-
-class _Alone:
-    """Of a broker that has no other beside it."""
-
-    lag_max_ms = 0
-
-    def now_ms(self) -> int:
-        return 0
-
-    def propose(self, partition: Partition, in_sync: frozenset[int]) -> None:
-        raise AssertionError(f"{partition.topic_partition} is to have {in_sync} in sync")
-
-    def is_eligible(self, replica_id: int) -> bool:
-        return False

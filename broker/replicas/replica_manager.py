@@ -20,6 +20,7 @@ from typing import Protocol
 from odradek.broker.replicas.leader import LeaderRole
 from odradek.broker.replicas.partition import InSync, Partition
 from odradek.broker.turns import Turn
+from odradek.controller.leadership import NO_LEADER
 from odradek.protocol.api.leader_and_isr import LeaderAndIsrPartitionState
 from odradek.protocol.api.update_metadata import UpdateMetadataPartitionState
 from odradek.protocol.errors import (
@@ -182,9 +183,10 @@ class ReplicaManager:
         """With a log, which knows of the epoch if it is led here."""
         if state.leader == self.broker_id and not state.is_new:
             self._check_for_lone_copy(partition, topic_id)
+        if partition in self.lost:
             self._check_is_not_lost(partition, state)
+            self.lost.discard(partition)
         hosted = self._hosted(partition, topic_id, is_new=state.is_new)
-        self.lost.discard(partition)
         known = self._partitions.get(partition)
         if known is not None and known.hosted is not hosted:
             known.end(NotLeader(f"the log of {partition} is another now"))
@@ -213,14 +215,20 @@ class ReplicaManager:
     def _check_is_not_lost(
         self, partition: TopicPartition, state: LeaderAndIsrPartitionState
     ) -> None:
-        """Unless whoever elected it is ready to lose records; else its followers would be cut."""
-        if partition in self.lost and not state.leader_recovery_state:
+        """What is lost is followed, or led by whoever is to lead what others have not.
+
+        While it has no leader, no log is made either: it would be taken for what was lost.
+        """
+        is_others = state.leader not in (self.broker_id, NO_LEADER)
+        if is_others or state.is_new or state.leader_recovery_state:
+            return
+        if not self.logs.directories.offline:
             log.error(
                 "%s is not led: its log is lost, and others may have it. To have one of them lead: "
                 "odradek leaders elect --type unclean; then start this broker again",
                 partition,
             )
-            raise KafkaStorageError(f"the log of {partition} is lost")
+        raise KafkaStorageError(f"the log of {partition} is lost, or in a directory that failed")
 
     def _lead_no_more(self, partition: Partition | None, failure: KafkaError) -> None:
         """It must not go on in an epoch that is over for everybody else."""

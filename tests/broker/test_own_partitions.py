@@ -64,11 +64,15 @@ async def test_what_this_broker_alone_was_in_sync_with_is_lost_if_it_is_not_here
     assert await lost_in(await tree(a=[[1, 2]]), isr=(1,)) == {("a", 0)}
 
 
+async def test_a_broker_without_any_log_has_lost_all_that_it_was_in_sync_with():
+    assert await lost_in(await tree(a=[[1, 2]]), isr=(2, 1)) == {("a", 0)}
+
+
 @pytest.mark.parametrize(
     ("replicas", "isr", "here"),
     [
         ([1, 2], (1,), "0"),  # it is here
-        ([1, 2], (1, 2), ""),  # another has it
+        ([1, 2], (1, 2), "7"),  # another has it, and this broker has lost nothing else
         ([1, 2], (2,), ""),
         ([2, 3], (2,), ""),
         ([1], (1,), ""),  # nobody else can have any of it

@@ -5,12 +5,13 @@ import asyncio
 import pytest
 
 from odradek.broker.coordinator.partition_log import PartitionLog
+from odradek.broker.replicas.leader import LeaderRole
 from odradek.protocol.errors import CorruptMessage, NotEnoughReplicas, RequestTimedOut
 from odradek.protocol.records.compression import Codec
 from odradek.protocol.records.record_set import batches_of_any_magic
 from tests.support.group_coordinators import Coordinating, damage
 from tests.support.hosted_partitions import BROKER
-from tests.support.logs import bytes_of
+from tests.support.logs import NOW_MS, bytes_of, records_batch
 
 OTHER = 2
 
@@ -111,3 +112,26 @@ class TestReplicas:
 def replaced(settings, **changes):
     values = {name: getattr(settings, name) for name in settings.__class__.__annotations__}
     return settings.__class__(**{**values, **changes})
+
+
+async def test_what_all_in_sync_have_is_settled_though_they_are_too_few(tmp_path):
+    scene, trio = Coordinating(tmp_path, partitions=0), (BROKER, OTHER, 3)
+    partition = scene.lead(leader=OTHER, epoch=1, replicas=trio)
+    partition.log.configure(replaced(partition.log.settings, min_insync_replicas=2))
+    partition.append_as_follower(
+        memoryview(records_batch(b"v")),
+        leader_epoch=1,
+        high_watermark=0,
+        start_offset=0,
+        now_ms=NOW_MS,
+    )
+    partition = scene.lead(epoch=2, replicas=trio, in_sync=(BROKER,), is_new=False)
+    log = PartitionLog(partition, scene.means)
+    assert partition.log.high_watermark == 0
+    assert log.is_settled
+    await log.wait_for_all_in_sync()
+    partition.lead(
+        LeaderRole(local_id=BROKER, epoch=3, start_offset=1, replicas=trio, in_sync=(BROKER, 3)),
+        partition_epoch=3,
+    )
+    assert not log.is_settled

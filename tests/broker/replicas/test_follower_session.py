@@ -139,3 +139,19 @@ def test_all_have_ids_once_the_last_without_one_is_wanted_no_more():
     assert not session.has_ids
     session.want(first, wanted({first: 0})[first])
     assert session.has_ids
+
+
+def test_by_names_a_topic_that_gets_its_id_is_not_forgotten():
+    session = FollowerSession()
+    without = {"a": ZERO_UUID, "b": ZERO_UUID}
+    places = {TopicPartition("a", 0): 0, TopicPartition("b", 0): 0}
+    for where, each in wanted(places, without).items():
+        session.want(where, each)
+    session.fill(FetchRequest(max_wait_ms=0, min_bytes=0, topics=[]))
+    session.answered(FetchResponse(session_id=7, responses=[]))
+    (where, each), *_ = wanted(places).items()
+    session.want(where, each)
+    request = FetchRequest(max_wait_ms=0, min_bytes=0, topics=[])
+    session.fill(request)
+    assert [topic.topic for topic in request.topics] == ["a"]
+    assert request.forgotten_topics_data == []

@@ -245,3 +245,13 @@ async def test_what_is_lost_is_led_if_the_controller_knows(tmp_path, is_new, is_
     state = led(epoch=4, is_new=is_new)
     state.leader_recovery_state = int(is_recovering)
     assert hosting.replicas.become(EVENTS, None, state).leader is not None
+
+
+async def test_what_is_lost_is_not_made_while_nobody_leads_it(tmp_path):
+    hosting = Hosting(tmp_path)
+    hosting.replicas.lost.add(EVENTS)
+    with pytest.raises(KafkaStorageError, match="is lost"):
+        hosting.lead(leader=-1, epoch=4, replicas=(BROKER, OTHER), is_new=False)
+    assert hosting.logs.find(EVENTS) is None
+    with pytest.raises(KafkaStorageError, match="is lost"):
+        hosting.lead(epoch=5, replicas=(BROKER, OTHER), is_new=False)

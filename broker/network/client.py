@@ -86,7 +86,7 @@ class BrokerClient:
         correlation_id = next(self._sent) % _CORRELATION_ID_MAX
         parts = request_frame(key, version, correlation_id, self._client_id, request)
         answer = connection.ask(b"".join(parts))
-        timer = loop.call_at(deadline, connection.lose, self._late())
+        timer = loop.call_at(deadline, self._give_up, connection)
         try:
             frame = await answer
         finally:
@@ -134,6 +134,9 @@ class BrokerClient:
         connection, self._connection = self._connection, None
         if connection is not None:
             connection.lose(ConnectionAbortedError(f"the connection to {self} has been closed"))
+
+    def _give_up(self, connection: ClientConnection) -> None:
+        connection.lose(self._late())
 
     def _late(self) -> TimeoutError:
         return TimeoutError(f"{self} does not answer in time")

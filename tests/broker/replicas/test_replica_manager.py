@@ -255,3 +255,12 @@ async def test_what_is_lost_is_not_made_while_nobody_leads_it(tmp_path):
     assert hosting.logs.find(EVENTS) is None
     with pytest.raises(KafkaStorageError, match="is lost"):
         hosting.lead(epoch=5, replicas=(BROKER, OTHER), is_new=False)
+
+
+async def test_what_may_lie_in_a_directory_that_failed_is_not_said_to_be_lost(tmp_path, caplog):
+    hosting = Hosting(tmp_path / "a", tmp_path / "b")
+    hosting.logs.directories.all[1].fail(OSError("broken"), "a test")
+    hosting.replicas.lost.add(EVENTS)
+    with pytest.raises(KafkaStorageError, match="or in a directory that failed"):
+        hosting.lead(epoch=4, is_new=False)
+    assert "is not led" not in caplog.text
